@@ -1,0 +1,76 @@
+# Every target sets up what it needs; a fresh machine needs only Python 3.10 or newer and make.
+#   make test PYTHON=python3.12                another interpreter
+#   make test PYTEST_ARGS="-m 'not slow' -x"   more arguments for pytest
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+READY := $(VENV)/ready
+PINS := constraints.txt pyproject.toml
+
+# Independent second opinions for tests/oracles. Their metadata asks for torchvision, which nothing
+# here uses, so they are installed without their dependencies.
+WITNESSES := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtyping linear_operator \
+	opt_einsum unfoldNd wadler_lindig
+
+# One thread per test worker: two workers with a thread pool each only get in each other's way.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)/demo ## train the paper's small example and draw its uncertainties
+	$(BIN)/python -m regvar.demo
+
+test: $(READY)/dev ## run all tests, the docstrings' examples and the pages' examples
+	$(PYTEST) -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(PYTEST) -q --doctest-modules src || test $$? -eq 5 # 5: nothing to run
+
+check: $(READY)/dev ## lint, format, types, import layers, sizes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/python tools/size_budget.py
+
+format: $(READY)/dev ## let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)/docs ## build the pages into site/, strictly
+	$(BIN)/python tools/docs_coverage.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove everything built; the environment stays (rm -r .venv starts that over)
+	rm -rf site dist build demo_output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up: a stamp file each, renewed when the pins or the dependencies change -----------------
+
+$(READY)/core: $(PINS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "regvar needs Python 3.10 or newer: make PYTHON=... ")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) torch
+	$(INSTALL) hatchling editables
+	@mkdir -p $(READY)
+	@touch $@
+
+$(READY)/demo: $(READY)/core
+	$(INSTALL) --no-build-isolation --editable '.[plots]'
+	@touch $@
+
+$(READY)/dev: $(READY)/core
+	$(INSTALL) --no-build-isolation --editable '.[plots,hf,dev]'
+	$(INSTALL) --no-deps $(WITNESSES)
+	@touch $@
+
+$(READY)/docs: $(READY)/core
+	$(INSTALL) --no-build-isolation --editable '.[plots,docs]'
+	@touch $@

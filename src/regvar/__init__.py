@@ -1,0 +1,78 @@
+"""regvar: how sure a neural network is, by variation due to regularization.
+
+Fit a network; fit it again with an infinitesimal extra regularizer; the rescaled difference of
+the two networks' outputs is the predictive variance of the linearised Laplace approximation over
+all layers. `LogJoint` says what is being maximised, an estimator says which regularizer is
+added, a solver says how the second fit is obtained.
+"""
+
+from regvar.audit import AuditReport, audit
+from regvar.curvature import GGN, Hessian
+from regvar.errors import RegvarError, SolverWarning
+from regvar.estimators import (
+    amortized,
+    data_augmentation,
+    from_refit,
+    parameter,
+    penalty,
+    pointwise,
+    sampled,
+)
+from regvar.likelihoods import Bernoulli, Categorical, Custom, Gaussian
+from regvar.linearize import CentralDifferences, ForwardMode
+from regvar.log_joint import LogJoint
+from regvar.map_fit import MapFit, fit_map
+from regvar.priors import GaussianPrior, LaplacePrior
+from regvar.results import Displacement, Moments, Solution, Status
+from regvar.solvers import (
+    ConjugateGradient,
+    Direct,
+    Finetune,
+    Jacobi,
+    Minres,
+    Nystrom,
+    Stochastic,
+)
+from regvar.storage import load, save
+from regvar.version import __version__
+
+__all__ = [
+    "GGN",
+    "AuditReport",
+    "Bernoulli",
+    "Categorical",
+    "CentralDifferences",
+    "ConjugateGradient",
+    "Custom",
+    "Direct",
+    "Displacement",
+    "Finetune",
+    "ForwardMode",
+    "Gaussian",
+    "GaussianPrior",
+    "Hessian",
+    "Jacobi",
+    "LaplacePrior",
+    "LogJoint",
+    "MapFit",
+    "Minres",
+    "Moments",
+    "Nystrom",
+    "RegvarError",
+    "Solution",
+    "SolverWarning",
+    "Status",
+    "Stochastic",
+    "__version__",
+    "amortized",
+    "audit",
+    "data_augmentation",
+    "fit_map",
+    "from_refit",
+    "load",
+    "parameter",
+    "penalty",
+    "pointwise",
+    "sampled",
+    "save",
+]

@@ -1,0 +1,71 @@
+"""Amortized RegVar (Algorithm 1): one regularizer for all inputs.
+
+    t(θ) = (1/m) Σ_j |f(x̂_j)|₁                                        (Eq. 15)
+    σ²_f(x) = |J(x) P⁻¹ · (1/m) Σ_j J(x̂_j)ᵀ s_j|, s = sign f
+
+The evaluation inputs x̂ are `probes`; without them the training inputs serve (Eq. 16). What it
+computes is the covariance of f(x) with the probes' mean absolute output, which is not the
+variance in general: `audit` says how far it is on a given network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from regvar.batches import Batch
+from regvar.errors import require
+from regvar.estimators import protocol
+from regvar.log_joint import LogJoint
+from regvar.network import Fingerprint, Network
+from regvar.regularizers import MeanAbsOutput
+from regvar.results import Displacement, Moments, Solution
+from regvar.solvers import ConjugateGradient, Solver
+
+
+def amortized(
+    joint: LogJoint, probes: Iterable[Batch] | None = None, solver: Solver | None = None
+) -> Amortized:
+    """Algorithm 1: σ²_f(x) = (1/λ) |f_{θ̂(r̂,λ)}(x) − f_θ̂(x)|, or its limit λ → 0.
+
+    Args:
+        joint: network, data, likelihood and prior, at the MAP.
+        probes: batches of evaluation inputs x̂ (targets are ignored); `None`: in-sample, Eq. 16.
+        solver: `ConjugateGradient(GGN())` by default; `Finetune(lam=...)` is the paper's.
+
+    >>> import torch, regvar
+    >>> x = torch.linspace(-1, 1, 8)[:, None]
+    >>> joint = regvar.LogJoint(torch.nn.Linear(1, 1), [(x, x)],
+    ...                         likelihood=regvar.Gaussian(sigma=1.0),
+    ...                         prior=regvar.GaussianPrior(precision=1.0))
+    >>> uq = regvar.amortized(joint, probes=[torch.zeros(1, 1)])
+    >>> uq.moments(torch.zeros(1, 1)).variance
+    tensor([[0.1111]])
+    """
+    solver = solver or ConjugateGradient()
+    protocol.check(joint, solver)
+    single = isinstance(probes, torch.Tensor | dict)
+    require(not single, "probes", "an iterable of batches", type(probes).__name__, "Pass [x].")
+    solution = solver.solve(joint, [MeanAbsOutput(probes)])
+    return Amortized(joint.network, solution.value[0], solution, joint.network.fingerprint(), joint)
+
+
+@dataclass(frozen=True)
+class Amortized:
+    """The absolute response of the outputs to one displacement."""
+
+    network: Network
+    displacement: Displacement  # δ = P⁻¹ ∇t
+    solution: Solution | None
+    fitted: Fingerprint
+    joint: LogJoint | None = None
+
+    def moments(self, x: Batch) -> Moments:
+        """f(x) and |response of f(x)| per unit λ: [batch, outputs...]."""
+        self.network.require_unchanged(self.fitted)
+        with torch.no_grad(), self.network.guard():
+            mean = self.network.outputs(x)
+            (response,) = self.network.responses(x, (self.displacement,))
+        return Moments(mean, response.abs())

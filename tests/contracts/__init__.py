@@ -1,0 +1,1 @@
+"""The contract suite: every estimator on every network."""
