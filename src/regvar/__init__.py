@@ -1,8 +1,8 @@
 """regvar: how sure a neural network is, by variation due to regularization.
 
 Fit a network; fit it again with an infinitesimal extra regularizer; the rescaled difference of
-the two networks' outputs is the predictive variance of the linearised Laplace approximation over
-all layers. `LogJoint` says what is being maximised, an estimator says which regularizer is
+the two networks' outputs is the predictive variance of the linearized Laplace approximation over
+all layers. `LogJoint` says what is being maximized, an estimator says which regularizer is
 added, a solver says how the second fit is obtained.
 """
 

@@ -153,16 +153,15 @@ def _leaves(tree: Any) -> Iterator[Tensor]:
             yield from _leaves(v)
 
 
-def digests(tree: Batch) -> list[tuple[torch.Size, list[float]]]:
+def digests(tree: Batch) -> list[tuple[torch.Size, list[int]]]:
     """For each tensor of a batch its shape per example, and one number per example."""
     count = length(tree)
-    found: list[tuple[torch.Size, list[float]]] = []
+    found: list[tuple[torch.Size, list[int]]] = []
     for leaf in _leaves(tree):
         if leaf.dim() and leaf.shape[0] == count:
-            flat = leaf.detach().to("cpu", torch.float64).reshape(leaf.shape[0], -1)
-            weights = torch.cos(torch.arange(flat.shape[1], dtype=torch.float64)) + 2.0
-            values = torch.nan_to_num(flat, nan=12345.678) @ weights
-            found.append((leaf.shape[1:], values.tolist()))
+            examples = leaf.detach().to("cpu").contiguous()
+            content = [row.reshape(-1).view(torch.uint8).numpy().tobytes() for row in examples]
+            found.append((leaf.shape[1:], [hash(example) for example in content]))
     return found
 
 

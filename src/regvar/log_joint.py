@@ -2,7 +2,7 @@
 
     L(θ) = Σ_i log p(y_i | f_θ(x_i)) + log p(θ)
 
-It is a *sum* over the data and is *maximised*. The sign flips once, in `loss`, and every 1/n is
+It is a *sum* over the data and is *maximized*. The sign flips once, in `loss`, and every 1/n is
 here: an optimizer is handed −L/n, split over minibatches so that one epoch adds up to it exactly,
 short last batch included.
 """
@@ -145,7 +145,7 @@ class LogJoint:
         return self.prior.log_prob(self.parameters)
 
     def loss(self, log_likelihood: Tensor, extra: Tensor | float = 0.0) -> Tensor:
-        """What an optimizer minimises on one of N batches: −(N/n) [ℓ_b + log p(θ)/N + extra].
+        """What an optimizer minimizes on one of N batches: −(N/n) [ℓ_b + log p(θ)/N + extra].
 
         Its mean over an epoch is −(L + Σ extra)/n (Eq. 15 with λ t_b as `extra`).
         """

@@ -6,6 +6,8 @@ Every estimate of the library leans on ∇L(θ̂) = 0, where the data's gradient
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ import torch
 from torch.optim import Optimizer
 
 from regvar import params, training
-from regvar.errors import require
+from regvar.errors import SolverWarning, require
 from regvar.log_joint import LogJoint
 from regvar.training import Plan, Schedule
 
@@ -67,7 +69,7 @@ def fit_map(
     Training runs in train mode; the network is handed back in eval mode, as estimators want it.
 
     Args:
-        joint: the log joint to maximise.
+        joint: the log joint to maximize.
         optimizer: an optimizer of the network's parameters, or a factory such as
             `torch.optim.Adam`; Adam by default.
         epochs: passes over the data.
@@ -97,11 +99,19 @@ def fit_map(
     joint.check()
     joint.model.train()
     plan = Plan(epochs, schedule, full_batch, tolerance, seed)
+    before = joint.value()
     try:
-        walk = training.maximise(joint, built, plan, "MAP")
+        walk = training.maximize(joint, built, plan, "MAP")
     finally:
         joint.model.eval()
     built.zero_grad(set_to_none=True)
+    if not math.isfinite(walk.loss) or joint.value() < before:
+        warnings.warn(
+            f"training ended below where it began (L was {before:.6g}): lower lr, or give LBFGS "
+            'line_search_fn="strong_wolfe".',
+            SolverWarning,
+            stacklevel=2,
+        )
     return stationarity(joint, walk.epochs, walk.converged)
 
 

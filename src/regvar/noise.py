@@ -15,7 +15,7 @@ _MASK = (1 << 64) - 1
 
 
 def _mix(*numbers: int) -> int:
-    """One well-stirred 63-bit seed out of several integers (splitmix64's finaliser, chained)."""
+    """One well-stirred 63-bit seed out of several integers (splitmix64's finalizer, chained)."""
     state = 0x9E3779B97F4A7C15
     for number in numbers:
         z = (state + (number & _MASK) * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & _MASK

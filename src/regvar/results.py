@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from torch import Tensor
@@ -34,9 +34,11 @@ class Displacement:
     paper's difference of two networks, (f_high(x) − f_low(x)) / width (Eq. 11).
     """
 
-    delta: Mapping[str, Tensor]  # δ, one tensor per trainable parameter
+    delta: Mapping[str, Tensor] = field(repr=False)  # δ, one tensor per trainable parameter
     width: float | None = None  # λ one-sided or against a control, 2λ paired, None tangent
-    origin: Mapping[str, Tensor] | None = None  # θ_low − θ̂; None: θ_low is θ̂ itself
+    origin: Mapping[str, Tensor] | None = field(
+        default=None, repr=False
+    )  # θ_low − θ̂; None: θ_low is θ̂ itself
 
 
 class Status(Enum):
@@ -53,7 +55,7 @@ class Status(Enum):
 class Solution:
     """A solver's answer and how far to trust it."""
 
-    value: tuple[Displacement, ...]  # one δ per regularizer
+    value: tuple[Displacement, ...] = field(repr=False)  # one δ per regularizer
     status: Status  # the worst over the right-hand sides
     residual: float  # worst ‖P δ − ∇t‖ / ‖∇t‖; for a refit ‖∇L(θ) + λ∇t(θ)‖ / ‖λ∇t‖
     iterations: int  # passes over the data

@@ -108,7 +108,7 @@ def _check_outputs(outputs: Tensor, batch: Batch) -> None:
 def _check_repeats(data: Iterable[Batch]) -> None:
     """Two passes over the loader must hold the same examples, in whatever order."""
     first, second = (_contents(data, order) for order in (0, 1))
-    for values, again in zip_longest(first, second, fillvalue=Counter[float]()):
+    for values, again in zip_longest(first, second, fillvalue=Counter[int]()):
         if values is None or again is None:
             continue
         changed = sum((values - again).values()) + sum((again - values).values())
@@ -120,10 +120,10 @@ def _check_repeats(data: Iterable[Batch]) -> None:
             )
 
 
-def _contents(data: Iterable[Batch], order: int) -> list[Counter[float] | None]:
+def _contents(data: Iterable[Batch], order: int) -> list[Counter[int] | None]:
     """For each tensor of the batches its examples, or `None` where batches pad to own lengths."""
     shapes: dict[int, set[torch.Size]] = {}
-    values: dict[int, list[float]] = {}
+    values: dict[int, list[int]] = {}
     for batch in batches.pinned(data, order):
         for place, (shape, numbers) in enumerate(batches.digests(batch)):
             shapes.setdefault(place, set()).add(shape)

@@ -1,4 +1,4 @@
-"""One training loop for the MAP and for the paper's refits: maximise L(θ) + λ t(θ) (Eq. 8, 15).
+"""One training loop for the MAP and for the paper's refits: maximize L(θ) + λ t(θ) (Eq. 8, 15).
 
 Every optimizer of torch works, those with a closure included. `full_batch` takes one step per
 pass on the whole sum; otherwise every minibatch takes one.
@@ -43,6 +43,7 @@ class Walk:
 
     epochs: int
     converged: bool
+    loss: float  # of the last step
 
 
 def build(
@@ -52,12 +53,13 @@ def build(
     return optimizer(parameters) if lr is None else optimizer(parameters, lr=lr)
 
 
-def maximise(
+def maximize(
     joint: LogJoint, optimizer: Optimizer, plan: Plan, label: str, extra: Extra | None = None
 ) -> Walk:
     """Move the network's own parameters uphill; the caller restores what must be restored."""
     steps = plan.epochs * (1 if plan.full_batch else joint.num_batches)
     scheduler = plan.schedule(optimizer, steps) if plan.schedule else None
+    loss = math.nan
     start = params.copy(joint.parameters) if plan.tolerance is not None else {}
     with tqdm(total=steps, desc=label, leave=False, disable=None) as bar:
         for epoch in range(plan.epochs):
@@ -70,14 +72,14 @@ def maximise(
                 bar.update()
                 bar.set_postfix(loss=f"{loss:.4g}", refresh=False)
                 if not math.isfinite(loss):
-                    return Walk(epoch + 1, converged=False)
+                    return Walk(epoch + 1, False, loss)
             if before is not None and plan.tolerance is not None:
                 now = params.copy(joint.parameters)
                 moved = params.norm(params.combine(1.0, now, -1.0, before))
                 travelled = params.norm(params.combine(1.0, now, -1.0, start))
                 if moved <= plan.tolerance * max(travelled, 1e-300):
-                    return Walk(epoch + 1, converged=True)
-    return Walk(plan.epochs, converged=False)
+                    return Walk(epoch + 1, True, loss)
+    return Walk(plan.epochs, False, loss)
 
 
 Rows = Callable[[], Iterator[tuple[int, Batch]]]

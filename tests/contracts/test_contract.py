@@ -99,7 +99,7 @@ def test_the_seed_decides(estimator: EstimatorCase, network: NetworkCase) -> Non
     if estimator.random:
         other = estimator.fit(network, network.joint(), 1).moments(network.query())
         ratio = other.variance / same.variance
-        assert ((ratio - 1).abs() > 1e-3).double().mean() > 0.9
+        assert ((ratio - 1).abs() > 1e-5).double().mean() > 0.9
 
 
 @every_pair
@@ -120,12 +120,12 @@ def test_covariance_holds_the_variance(estimator: EstimatorCase, network: Networ
     whole = uq.covariance(x)
     assert whole.shape == shape * 2
     size = torch.Size(shape).numel()
-    variance = uq.moments(x).variance
+    variance = answer(estimator, network).variance[:2]
     # Unconverged, the pointwise solve is not symmetric; the diagonal is exact all the same.
     close(whole.reshape(size, size).diagonal(), variance.flatten(), network.rounding)
-    across = uq.covariance(first, x)
-    assert across.shape == (1, *network.outputs, *shape)
-    close(across, whole[:1], 10 * network.rounding)
+    across = uq.covariance(x, first)
+    assert across.shape == (*shape, 1, *network.outputs)
+    close(across.reshape(size, -1), whole.reshape(size, size)[:, : size // 2], network.rounding)
     off = whole.reshape(size, size) - torch.diag(variance.flatten())
     assert (off.abs() > 1e-6 * float(variance.max())).double().mean() >= 0.25
 

@@ -97,7 +97,7 @@ def test_loading_what_does_not_belong(name: str, tmp_path: Path) -> None:
     for other in others.values():
         with pytest.raises(regvar.RegvarError) as caught:
             regvar.load(tmp_path / "saved", other)
-        says(caught.value, ("model", "saved"))
+        says(caught.value, ("joint", "network", "saved", "weights"))
 
 
 def test_loading_from_nowhere(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tests.oracles.densities import log_likelihood, log_prior, output_curvature
+from tests.oracles.densities import IGNORED, log_likelihood, log_prior, output_curvature
 
 
 @dataclass
@@ -119,16 +119,24 @@ class Oracle:
         """The diagonal of J P⁻¹ Jᵀ (Eq. 7), shaped as the outputs are."""
         return self.covariance(x, x).diagonal().reshape(self.outputs(x).shape)
 
-    def amortized_displacement(self, probes: Tensor) -> Tensor:
-        """P⁻¹ mean_j s_j J(x̂_j)ᵀ, the mean over inputs and the sum over outputs (Eq. 15)."""
-        signs = torch.sign(self.outputs(probes)).flatten()
-        gradient = signs @ jacobian(self.problem.model, probes) / len(probes)
-        return self.inverse @ gradient
+    def amortized_displacement(self, probes: Tensor | None) -> Tensor:
+        """P⁻¹ mean_j s_j J(x̂_j)ᵀ, the mean over inputs and the sum over outputs (Eq. 15).
 
-    def amortized(self, x: Tensor, probes: Tensor) -> Tensor:
+        Without probes it is in-sample (Eq. 16), where positions whose label is ignored are no data.
+        """
+        x = self.problem.inputs if probes is None else probes
+        signs = torch.sign(self.outputs(x))
+        if probes is None and self.problem.likelihood == "categorical":
+            signs[self.problem.targets == IGNORED] = 0.0
+        return self.inverse @ (signs.flatten() @ jacobian(self.problem.model, x) / len(x))
+
+    def response(self, x: Tensor, displacement: Tensor) -> Tensor:
+        """J(x) δ, shaped as the outputs are."""
+        return (jacobian(self.problem.model, x) @ displacement).reshape(self.outputs(x).shape)
+
+    def amortized(self, x: Tensor, probes: Tensor | None) -> Tensor:
         """The absolute response of f(x) to the amortized regularizer."""
-        response = jacobian(self.problem.model, x) @ self.amortized_displacement(probes)
-        return response.abs().reshape(self.outputs(x).shape)
+        return self.response(x, self.amortized_displacement(probes)).abs()
 
     def parameter(self) -> Tensor:
         """|P⁻¹ sign θ̂| (Eq. 18), flat."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -51,10 +52,17 @@ def test_docs_coverage_finds_every_kind_of_gap() -> None:
     def told() -> None:
         """Said."""
 
-    package.bare, package.told, package.__all__ = bare, told, ["bare", "told"]
-    documented = {"package.told", "package.gone"}
+    @dataclass
+    class Generated:
+        x: int
+
+    for thing in (bare, told, Generated):
+        thing.__module__, thing.__qualname__ = "package.room", thing.__name__
+        setattr(package, thing.__name__, thing)
+    package.__all__ = ["Generated", "bare", "told"]
+    documented = {"package.room.told", "package.room.Generated", "package.bare"}
     assert list(load("docs_coverage").gaps(package, documented)) == [
+        "package.Generated: no docstring",
         "package.bare: no docstring",
-        "package.bare: no `::: package.bare` in docs/reference",
-        "package.gone: in docs/reference, but not public",
+        "package.bare: no `::: package.room.bare` in docs/reference",
     ]

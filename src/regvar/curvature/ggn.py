@@ -19,7 +19,7 @@ from regvar.params import Params
 
 @dataclass(frozen=True)
 class GGN:
-    """Σ_i J_iᵀ Λ_i J_i: positive semidefinite; the curvature of the linearised network (Eq. 6)."""
+    """Σ_i J_iᵀ Λ_i J_i: positive semidefinite; the curvature of the linearized network (Eq. 6)."""
 
     @property
     def positive(self) -> bool:

@@ -11,7 +11,7 @@ variance in general: `audit` says how far it is on a given network.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -56,11 +56,11 @@ def amortized(
 class Amortized:
     """The absolute response of the outputs to one displacement."""
 
-    network: Network
+    network: Network = field(repr=False)
     displacement: Displacement  # δ = P⁻¹ ∇t
     solution: Solution | None
-    fitted: Fingerprint
-    joint: LogJoint | None = None
+    fitted: Fingerprint = field(repr=False)
+    joint: LogJoint | None = field(default=None, repr=False)
 
     def moments(self, x: Batch) -> Moments:
         """f(x) and |response of f(x)| per unit λ: [batch, outputs...]."""

@@ -8,7 +8,7 @@ With a Laplace prior the term only changes the prior's rate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -45,11 +45,11 @@ def parameter(joint: LogJoint, solver: Solver | None = None) -> Parameter:
 class Parameter:
     """The absolute displacement of each parameter."""
 
-    network: Network
+    network: Network = field(repr=False)
     displacement: Displacement  # δ = P⁻¹ sign(θ̂)
     solution: Solution | None
-    fitted: Fingerprint
-    joint: LogJoint | None = None
+    fitted: Fingerprint = field(repr=False)
+    joint: LogJoint | None = field(default=None, repr=False)
 
     @property
     def variance(self) -> Mapping[str, Tensor]:

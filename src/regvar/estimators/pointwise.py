@@ -2,7 +2,7 @@
 
     t(θ) = f_c(x),   σ²_f(x)_c = |J_c(x) P⁻¹ J_c(x)ᵀ|          (Eq. 8–10, Theorem 4.1)
 
-One solve per input and output: the exact linearised-Laplace variance and the oracle for all
+One solve per input and output: the exact linearized-Laplace variance and the oracle for all
 other estimators, too dear for many inputs of a large network.
 """
 
@@ -51,9 +51,9 @@ def pointwise(joint: LogJoint, solver: Solver | None = None) -> Pointwise:
 class Pointwise:
     """J(x) P⁻¹ J(x)ᵀ, solved when asked."""
 
-    joint: LogJoint
+    joint: LogJoint = field(repr=False)
     solver: Solver
-    fitted: Fingerprint
+    fitted: Fingerprint = field(repr=False)
     _last: list[Solution] = field(default_factory=list, repr=False, compare=False)
 
     @property

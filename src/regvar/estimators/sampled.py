@@ -3,14 +3,14 @@
     t_k(θ) = Σ_i (Λ_i^½ ε_i)ᵀ f(x_i) + (P₀^½ ξ)ᵀ θ,   ε, ξ ~ N(0, I),   δ_k = P⁻¹ ∇t_k
 
 ∇t_k has covariance Σ J_iᵀ Λ_i J_i + P₀ = P (the GGN), so each δ_k ~ N(0, P⁻¹) is an exact draw of
-the linearised posterior of Eq. 7. Variance and covariance at any inputs are means over K draws:
+the linearized posterior of Eq. 7. Variance and covariance at any inputs are means over K draws:
 unbiased, with relative standard error √(2/K).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -65,13 +65,13 @@ def sampled(
 
 @dataclass(frozen=True)
 class Sampled:
-    """K draws of the linearised posterior, read through the network."""
+    """K draws of the linearized posterior, read through the network."""
 
-    network: Network
-    displacements: tuple[Displacement, ...]  # δ_k ~ N(0, P⁻¹)
+    network: Network = field(repr=False)
+    displacements: tuple[Displacement, ...] = field(repr=False)  # δ_k ~ N(0, P⁻¹)
     solution: Solution | None
-    fitted: Fingerprint
-    joint: LogJoint | None = None
+    fitted: Fingerprint = field(repr=False)
+    joint: LogJoint | None = field(default=None, repr=False)
 
     @property
     def samples(self) -> int:
@@ -101,7 +101,7 @@ class Sampled:
         return flat.reshape(*first.shape[1:], *second.shape[1:])
 
     def draws(self, x: Batch) -> Tensor:
-        """f(x) + J(x) δ_k, the linearised network of Eq. 6 at each draw: [K, batch, outputs...]."""
+        """f(x) + J(x) δ_k, the linearized network of Eq. 6 at each draw: [K, batch, outputs...]."""
         responses = self._responses(x)
         with torch.no_grad(), self.network.guard():
             return self.network.outputs(x) + responses

@@ -120,7 +120,7 @@ class Finetune:
         )
         term = regularizer.stochastic(joint, lam, self.full_batch) if regularizer else None
         extra = _scaled(term, lam) if term else None
-        training.maximise(joint, optimizer, plan, f"refit λ={lam:g} {label}", extra)
+        training.maximize(joint, optimizer, plan, f"refit λ={lam:g} {label}", extra)
         moved = params.copy(joint.parameters)
         params.write_(joint.parameters, home)
         return params.add_(moved, home, alpha=-1.0)

@@ -1,6 +1,6 @@
 """MINRES (Paige and Saunders, 1975) on P δ = ∇t: P may be indefinite.
 
-It minimises ‖P x − b‖ over the Krylov space, so a Hessian away from a maximum does no harm to the
+It minimizes ‖P x − b‖ over the Krylov space, so a Hessian away from a maximum does no harm to the
 solve; that the answer is then no variance is announced all the same.
 """
 
@@ -122,8 +122,6 @@ def _advance(s: System, y: Params) -> None:
     s.state["w1"], s.state["w2"] = s.state["w2"], w
     params.add_(s.x, w, alpha=phi)
     s.residual = abs(c["phibar"]) / s.length
-    if c["beta"] <= 1e-300 and s.active:
-        s.residual = min(s.residual, 0.0 if c["phibar"] == 0.0 else s.residual)
 
 
 def _mark_indefinite(systems: Sequence[System]) -> None:

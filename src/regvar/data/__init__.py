@@ -1,0 +1,1 @@
+"""Data: the paper's synthetic tasks, and what ships inside registry packages."""

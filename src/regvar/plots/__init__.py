@@ -1,0 +1,1 @@
+"""Records → figures, in one quiet style; never touches a model."""
