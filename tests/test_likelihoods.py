@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def dense_curvature(likelihood: regvar.Categorical, outputs: Tensor, targets: Te
     return torch.autograd.functional.hessian(negative, outputs.flatten())
 
 
-def columns(product: object, outputs: Tensor, targets: Tensor) -> Tensor:
+def columns(product: Callable[..., Tensor], outputs: Tensor, targets: Tensor) -> Tensor:
     """The matrix of a linear map on the outputs: its products with every unit vector."""
     units = torch.eye(outputs.numel(), dtype=outputs.dtype)
     images = [product(outputs, targets, unit.reshape(outputs.shape)).flatten() for unit in units]

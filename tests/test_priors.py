@@ -84,7 +84,7 @@ def test_laplace_prior_moves_with_its_rate() -> None:
     L + λ |θ|₁ is the log joint of the rate reduced by λ, up to terms without θ.
     """
     lam, strong, weak = 0.25, joint(regvar.LaplacePrior(rate=1.0)), regvar.LaplacePrior(rate=0.75)
-    weights = dict(strong.model.named_parameters())
+    weights = {name: weight.detach() for name, weight in strong.model.named_parameters()}
     shift = weak.log_prob(weights) - strong.prior.log_prob(weights)
     flat = torch.cat([weight.flatten() for weight in weights.values()])
     expected = lam * flat.abs().sum() + len(flat) * math.log(0.75)

@@ -42,6 +42,15 @@ def network_state(model: nn.Module) -> dict[str, Any]:
     return state
 
 
+def set_switches() -> None:
+    """Put torch's switches where they are in a fresh process, whatever an earlier test did."""
+    torch.backends.mha.set_fastpath_enabled(True)
+    torch.backends.cuda.enable_flash_sdp(True)
+    torch.backends.cuda.enable_mem_efficient_sdp(True)
+    torch.backends.cuda.enable_math_sdp(True)
+    torch.set_grad_enabled(True)
+
+
 def global_state() -> dict[str, Any]:
     """The process's random numbers and torch's switches."""
     return {

@@ -24,6 +24,14 @@ def classifier() -> nn.Module:
         return nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3)).double()
 
 
+def linear() -> nn.Module:
+    model = nn.utils.skip_init(nn.Linear, 3, 2).double()
+    with torch.no_grad():
+        model.weight.copy_(normal(2, 3, seed=3))
+        model.bias.copy_(normal(2, seed=4))
+    return model
+
+
 def loaders() -> tuple[DataLoader[tuple[Tensor, ...]], DataLoader[tuple[Tensor, ...]], Tensor]:
     """Three clusters to train on, inputs from all around to probe, and a few queries."""
     labels = integers(3, 30, seed=1)
@@ -91,9 +99,7 @@ def check(uq: Any, x: Tensor) -> None:
 def test_data_augmentation_as_it_is_written() -> None:
     """In the limit it is the in-sample estimator (App. B)."""
     x, y = normal(12, 3, seed=1), normal(12, 2, seed=2)
-    model = nn.Linear(3, 2).double()
-    with torch.no_grad():
-        model.weight.copy_(normal(2, 3, seed=3))
+    model = linear()
     joint = regvar.LogJoint(
         model,
         [(x[:6], y[:6]), (x[6:], y[6:])],
@@ -104,7 +110,7 @@ def test_data_augmentation_as_it_is_written() -> None:
     solver = regvar.Finetune(lam=0.1, epochs=20, lr=1.0, optimizer=lbfgs, full_batch=True)
     augmented = regvar.data_augmentation(joint, solver=solver).moments(x)
     exact = regvar.amortized(joint, solver=regvar.Direct(regvar.GGN())).moments(x)
-    torch.testing.assert_close(augmented.variance, exact.variance, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(augmented.variance, exact.variance, rtol=1e-3, atol=1e-6)
     with pytest.warns(regvar.SolverWarning, match="residual"):  # one epoch of Adam
         short = regvar.data_augmentation(joint, lam=0.1)
     assert short.moments(x).variance.shape == (12, 2)
@@ -131,9 +137,7 @@ def test_the_penalty_is_the_formula_of_figure_2() -> None:
 def test_figure_2_in_a_hand_written_loop() -> None:
     """Refit by hand with the penalty: the two networks make the amortized, in-sample answer."""
     x, y, n, lam = normal(12, 3, seed=1), normal(12, 2, seed=2), 12, 0.1
-    model = nn.Linear(3, 2).double()
-    with torch.no_grad():
-        model.weight.copy_(normal(2, 3, seed=3))
+    model = linear()
 
     def log_prior(theta: nn.Module) -> Tensor:
         return -0.5 * 0.1 * sum((p**2).sum() for p in theta.parameters())

@@ -12,12 +12,17 @@ import regvar
 
 from .estimators import label
 from .networks import CASES, NetworkCase, count, normal, rows
-from .snapshots import differences, global_state, lived_in, network_state
+from .snapshots import differences, global_state, lived_in, network_state, set_switches
 
 every_network = pytest.mark.parametrize("network", CASES, ids=label)
 both_precisions = pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32], ids=["float64", "float32"]
 )
+
+
+@pytest.fixture(autouse=True)
+def fresh_switches() -> None:
+    set_switches()
 
 
 def direction(joint: regvar.LogJoint) -> dict[str, Tensor]:

@@ -13,10 +13,22 @@ import regvar
 
 from .estimators import ESTIMATORS, EstimatorCase, label, pairs
 from .networks import BY_NAME, NetworkCase, rows
-from .snapshots import Fuse, differences, global_state, lived_in, network_state
+from .snapshots import (
+    Fuse,
+    differences,
+    global_state,
+    lived_in,
+    network_state,
+    set_switches,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::regvar.SolverWarning")
 every_pair = pytest.mark.parametrize(("estimator", "network"), pairs(ESTIMATORS), ids=label)
+
+
+@pytest.fixture(autouse=True)
+def fresh_switches() -> None:
+    set_switches()
 
 
 def use(uq: Any, x: Any) -> None:

@@ -9,11 +9,19 @@ from torch import Tensor
 
 import regvar
 from tests.oracles.cases import CASES, Case, at_map
-from tests.oracles.front_door import log_joint, oracle
-from tests.oracles.networks import TaggerNet
+from tests.oracles.front_door import error_in_norm, exact_refit, log_joint, oracle
+from tests.oracles.networks import AttentionNet, GatedNet, TaggerNet, TanhNet
 
-SAMPLES = 1000
-FAMILY_LEVEL = 1e-3  # chance that a right answer fails any of one test's entrywise comparisons
+SAMPLES, MANY_SAMPLES = 300, 1500
+FAMILY_LEVEL = 1e-3  # the chance that a right answer fails one test's comparisons, all together
+DIRECT = regvar.Direct(regvar.GGN())
+
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_label_case = pytest.mark.parametrize(
+    "case",
+    [Case(TanhNet, "categorical"), Case(GatedNet, "bernoulli"), Case(TaggerNet, "categorical")],
+    ids=str,
+)
 
 
 def whitened(draws: Tensor, covariance: Tensor) -> Tensor:
@@ -24,29 +32,116 @@ def whitened(draws: Tensor, covariance: Tensor) -> Tensor:
 
 
 def assert_covariance(draws: Tensor, covariance: Tensor) -> None:
-    """The sample covariance is the exact one, as a whole and in each entry, within its error."""
-    samples, dimensions = draws.flatten(1).shape
-    white = whitened(draws, covariance)
-    assert abs(float((white**2).mean()) - 1) < 3 * (2 / white.numel()) ** 0.5
-    second = draws.flatten(1).T @ draws.flatten(1) / samples
-    variance = covariance.diagonal()
-    error = ((torch.outer(variance, variance) + covariance**2) / samples).sqrt()
-    bound = stats.norm.isf(FAMILY_LEVEL / (dimensions * (dimensions + 1)))
-    assert float(((second - covariance) / error).abs().max()) < bound
+    """The second moments are the exact ones, all together and each alone, within their errors."""
+    flat, white = draws.flatten(1), whitened(draws, covariance)
+    squares = white.square().mean(dim=1)
+    assert abs(float(squares.mean()) - 1) < 3 * float(squares.std()) / len(flat) ** 0.5
+    products = flat.unsqueeze(2) * flat.unsqueeze(1)
+    error = products.std(dim=0) / len(flat) ** 0.5
+    entries = len(covariance) * (len(covariance) + 1) / 2
+    bound = stats.t.isf(FAMILY_LEVEL / (2 * entries), len(flat) - 1)
+    assert float(((products.mean(dim=0) - covariance) / error).abs().max()) < bound
 
 
-def assert_gaussian(draws: Tensor, covariance: Tensor) -> None:
-    """Whitened draws are standard normal, all dimensions together (Kolmogorov-Smirnov)."""
-    assert stats.kstest(whitened(draws, covariance).flatten().numpy(), "norm").pvalue > FAMILY_LEVEL
+def assert_standard_normal(draws: Tensor) -> None:
+    """All dimensions together, by Kolmogorov and Smirnov."""
+    assert stats.kstest(draws.flatten().numpy(), "norm").pvalue > FAMILY_LEVEL
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@each_case
 def test_draws_have_the_exact_covariance(case: Case) -> None:
     problem = at_map(case)
     x = problem.queries[: 1 if case.network is TaggerNet else 2]
-    uq = regvar.sampled(log_joint(problem), samples=SAMPLES, solver=regvar.Direct(regvar.GGN()))
     exact = oracle(case, "ggn")
+    uq = regvar.sampled(log_joint(problem), samples=SAMPLES, solver=DIRECT)
     responses = uq.draws(x) - exact.outputs(x)
-    covariance = exact.covariance(x, x)
-    assert_covariance(responses, covariance)
-    assert_gaussian(responses, covariance)
+    assert_covariance(responses, exact.covariance(x, x))
+    assert_standard_normal(whitened(responses, exact.covariance(x, x)))
+
+
+@pytest.mark.parametrize(
+    "case", [Case(TanhNet, "gaussian"), Case(GatedNet, "categorical")], ids=str
+)
+def test_many_draws_have_the_exact_covariance(case: Case) -> None:
+    """More draws see smaller errors, here between three inputs at once."""
+    problem = at_map(case)
+    x, exact = problem.queries, oracle(case, "ggn")
+    uq = regvar.sampled(log_joint(problem), samples=MANY_SAMPLES, solver=DIRECT, seed=1)
+    responses = uq.draws(x) - exact.outputs(x)
+    assert_covariance(responses, exact.covariance(x, x))
+    assert_standard_normal(whitened(responses, exact.covariance(x, x)))
+
+
+@each_label_case
+def test_label_noise_has_the_exact_second_moments(case: Case) -> None:
+    """Labels drawn from the network's own prediction: not Gaussian, but of covariance Λ."""
+    problem = at_map(case)
+    x, exact = problem.queries[:1], oracle(case, "ggn")
+    samples = SAMPLES if case.network is TaggerNet else MANY_SAMPLES
+    joint = log_joint(problem)
+    uq = regvar.sampled(joint, samples=samples, solver=DIRECT, label_noise=True)
+    responses = uq.draws(x) - exact.outputs(x)
+    assert_covariance(responses, exact.covariance(x, x))
+    plain = regvar.sampled(joint, samples=1, solver=DIRECT).draws(x)
+    assert error_in_norm(uq.draws(x)[:1], plain) > 1e-3  # another noise indeed
+
+
+@each_case
+def test_moments_and_covariance_are_those_of_the_draws(case: Case) -> None:
+    problem = at_map(case)
+    x1, x2 = problem.queries[:2], problem.inputs[:1]
+    uq = regvar.sampled(log_joint(problem), samples=5, solver=DIRECT)
+    first = uq.draws(x1) - problem.model(x1).detach()
+    second = uq.draws(x2) - problem.model(x2).detach()
+    torch.testing.assert_close(uq.moments(x1).variance, first.square().mean(dim=0))
+    torch.testing.assert_close(uq.moments(x1).mean, problem.model(x1).detach())
+    shape = (*first.shape[1:], *second.shape[1:])
+    cross = (first.flatten(1).T @ second.flatten(1) / 5).reshape(shape)
+    torch.testing.assert_close(uq.covariance(x1, x2), cross)
+
+
+@pytest.mark.parametrize(
+    ("lam", "paired"), [(1e-4, False), (1e-3, True)], ids=["control", "paired"]
+)
+@pytest.mark.parametrize("label_noise", [False, True], ids=["gaussian noise", "label noise"])
+@pytest.mark.parametrize(
+    "case",
+    [Case(TanhNet, "categorical"), Case(GatedNet, "bernoulli"), Case(AttentionNet, "categorical")],
+    ids=str,
+)
+def test_a_refit_solves_for_the_same_draws(
+    case: Case, label_noise: bool, lam: float, paired: bool
+) -> None:
+    """One seed is one set of random regularizers. A refit's curvature is the Hessian's."""
+    problem = at_map(case)
+    x = problem.queries
+    solvers = regvar.Direct(regvar.Hessian()), exact_refit(case, lam, paired=paired)
+    exact, refitted = (
+        regvar.sampled(log_joint(problem), samples=3, solver=s, label_noise=label_noise).draws(x)
+        - problem.model(x).detach()
+        for s in solvers
+    )
+    assert error_in_norm(refitted, exact) < 1e-2
+
+
+@each_case
+def test_conjugate_gradients_solve_for_the_same_draws(case: Case) -> None:
+    problem = at_map(case)
+    x = problem.queries
+    solvers = DIRECT, regvar.ConjugateGradient(regvar.GGN())
+    exact, found = (
+        regvar.sampled(log_joint(problem), samples=2, solver=s).draws(x) for s in solvers
+    )
+    assert error_in_norm(found, exact) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "case", [Case(TanhNet, "gaussian"), Case(TaggerNet, "categorical")], ids=str
+)
+def test_pointwise_draws_have_the_exact_covariance(case: Case) -> None:
+    problem = at_map(case)
+    x, exact = problem.queries[:1], oracle(case, "hessian")
+    uq = regvar.pointwise(log_joint(problem), solver=regvar.Direct(regvar.Hessian()))
+    responses = uq.draws(x, samples=MANY_SAMPLES) - exact.outputs(x)
+    assert_covariance(responses, exact.covariance(x, x))
+    assert_standard_normal(whitened(responses, exact.covariance(x, x)))

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 
 import regvar
@@ -92,9 +91,7 @@ def test_displacement_is_linear_in_the_regularizer(case: Case, a: float, b: floa
     first, second = OutputAt(problem.queries[:1], 0), OutputAt(problem.queries[1:2], 1)
     both = [first, second, Combination(a, first, b, second)]
     for solver in (DIRECT, regvar.ConjugateGradient(regvar.GGN())):
-        one, two, sum_ = (
-            flatten(d.delta) for d in solver.solve(log_joint(problem), both).value
-        )
+        one, two, sum_ = (flatten(d.delta) for d in solver.solve(log_joint(problem), both).value)
         scale = abs(a) * one.norm() + abs(b) * two.norm()
         assert float((sum_ - a * one - b * two).norm() / scale) < 1e-6
 
@@ -103,11 +100,11 @@ def test_displacement_is_linear_in_the_regularizer(case: Case, a: float, b: floa
 @given(factor=scales)
 def test_variance_is_in_squared_units_of_the_outputs(factor: float) -> None:
     problem = at_map(REGRESSION)
-    x = problem.queries
-    for estimator, power in ((regvar.pointwise, 2), (regvar.sampled, 2), (regvar.amortized, 2)):
+    x = problem.queries[:1]
+    for estimator in (regvar.pointwise, regvar.amortized, regvar.sampled):
         before = estimator(log_joint(problem), solver=DIRECT).moments(x)
         after = estimator(log_joint(scaled(problem, factor)), solver=DIRECT).moments(x)
-        torch.testing.assert_close(after.variance, factor**power * before.variance)
+        torch.testing.assert_close(after.variance, factor**2 * before.variance)
         torch.testing.assert_close(after.mean, factor * before.mean)
 
 
@@ -116,7 +113,7 @@ def test_variance_is_in_squared_units_of_the_outputs(factor: float) -> None:
 def test_variance_falls_as_the_log_joint_is_sharpened(factor: float) -> None:
     """L times c: P times c, so that every variance is divided by c and no MAP moves."""
     problem = at_map(REGRESSION)
-    x = problem.queries
+    x = problem.queries[:1]
     for estimator in (regvar.pointwise, regvar.amortized, regvar.sampled):
         for curvature in (regvar.GGN(), regvar.Hessian()):
             solver = regvar.Direct(curvature)
@@ -165,7 +162,7 @@ def test_products_are_adjoint(case: Case, seed: int) -> None:
 @given(seed=seeds, size=st.integers(1, 18))
 def test_order_and_batch_size_of_the_data_do_not_matter(case: Case, seed: int, size: int) -> None:
     problem = at_map(case)
-    x, other = problem.queries, rebatched(problem, seed, size)
+    x, other = problem.queries[:1], rebatched(problem, seed, size)
     for estimator in (regvar.pointwise, regvar.amortized):
         expected = estimator(log_joint(problem), solver=DIRECT).moments(x).variance
         found = estimator(log_joint(other), solver=DIRECT).moments(x).variance
