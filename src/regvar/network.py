@@ -118,13 +118,15 @@ class Network:
     def responses(self, batch: Batch, moves: tuple[Displacement, ...]) -> Iterator[Tensor]:
         """The signed response of the outputs per unit λ, for each displacement in turn.
 
+        In at least single precision: half-precision outputs are widened before any difference.
+
         Tangent: J(x) δ. Refit: (f_high(x) − f_low(x)) / width, Eq. 11; a shared lower end, such
         as the control of several refits, is evaluated once.
         """
         low: tuple[object, Tensor] | None = None
         for move in moves:
             if move.width is None:
-                yield self.jvp(batch, move.delta)
+                yield _widened(self.jvp(batch, move.delta))
                 continue
             if low is None or low[0] is not move.origin:
                 base = [] if move.origin is None else [(1.0, move.origin)]
@@ -136,9 +138,9 @@ class Network:
     def _outputs_at(self, batch: Batch, steps: list[tuple[float, Mapping[str, Tensor]]]) -> Tensor:
         with torch.no_grad():
             if not steps:
-                return self.outputs(batch)
+                return _widened(self.outputs(batch))
             with params.displaced(self.parameters, steps):
-                return self.outputs(batch).clone()
+                return _widened(self.outputs(batch)).clone()
 
     @contextmanager
     def guard(self, parameters: bool = False) -> Generator[None]:
@@ -189,3 +191,7 @@ class Network:
             places = [0, flat.numel() // 2, -1] if flat.numel() else []
             found.append((p.data_ptr(), p._version, flat[places].tolist()))
         return found
+
+
+def _widened(outputs: Tensor) -> Tensor:
+    return outputs.to(params.work_dtype(outputs.dtype))

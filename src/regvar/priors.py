@@ -84,7 +84,7 @@ class GaussianPrior:
         """log p(θ)."""
         total = [
             -0.5 * (rho * (self._centered(k, p)) ** 2).sum()
-            + 0.5 * (torch.log(rho / (2 * math.pi)) * torch.ones_like(p, dtype=rho.dtype)).sum()
+            + 0.5 * torch.log(rho / (2 * math.pi)).sum() * (p.numel() / rho.numel())
             for k, p in parameters.items()
             for rho in [self._rho(k, p)]
         ]

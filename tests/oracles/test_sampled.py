@@ -12,7 +12,7 @@ from tests.oracles.cases import CASES, Case, at_map
 from tests.oracles.front_door import error_in_norm, exact_refit, log_joint, oracle
 from tests.oracles.networks import AttentionNet, GatedNet, TaggerNet, TanhNet
 
-SAMPLES, MANY_SAMPLES = 300, 1500
+SAMPLES, MANY_SAMPLES = 200, 1000
 FAMILY_LEVEL = 1e-3  # the chance that a right answer fails one test's comparisons, all together
 DIRECT = regvar.Direct(regvar.GGN())
 

@@ -10,7 +10,7 @@ variance in general: `audit` says how far it is on a given network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -32,7 +32,8 @@ def amortized(
 
     Args:
         joint: network, data, likelihood and prior, at the MAP.
-        probes: batches of evaluation inputs x̂ (targets are ignored); `None`: in-sample, Eq. 16.
+        probes: batches of evaluation inputs x̂, or one batch of them (targets are ignored);
+            `None`: in-sample, Eq. 16.
         solver: `ConjugateGradient(GGN())` by default; `Finetune(lam=...)` is the paper's.
 
     >>> import torch, regvar
@@ -46,8 +47,10 @@ def amortized(
     """
     solver = solver or ConjugateGradient()
     protocol.check(joint, solver)
-    single = isinstance(probes, torch.Tensor | dict)
-    require(not single, "probes", "an iterable of batches", type(probes).__name__, "Pass [x].")
+    if isinstance(probes, torch.Tensor | Mapping):
+        probes = [probes]
+    once = isinstance(probes, Iterator)
+    require(not once, "probes", "re-iterable", type(probes).__name__, "Pass list(probes).")
     solution = solver.solve(joint, [MeanAbsOutput(probes)])
     return Amortized(joint.network, solution.value[0], solution, joint.network.fingerprint(), joint)
 

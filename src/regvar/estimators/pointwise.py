@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from regvar import batches
+from regvar import batches, params
 from regvar.batches import Batch
 from regvar.errors import require
 from regvar.estimators import protocol
@@ -69,7 +69,9 @@ class Pointwise:
     def moments(self, x: Batch) -> Moments:
         """f(x) and |J_c(x) P⁻¹ J_c(x)ᵀ| for every output: [batch, outputs...]."""
         mean = self._mean(x)
-        variance = torch.zeros_like(mean).reshape(mean.shape[0], -1)
+        variance = torch.zeros_like(mean, dtype=params.work_dtype(mean.dtype)).reshape(
+            mean.shape[0], -1
+        )
         for query, row, entry, move in self._solved(x, mean):
             (response,) = self.network.responses(query, (move,))
             variance[row, entry] = response.reshape(-1)[entry].abs()

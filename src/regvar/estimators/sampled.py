@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from regvar import params
 from regvar.batches import Batch
 from regvar.errors import require
 from regvar.estimators import protocol
@@ -88,7 +89,7 @@ class Sampled:
         self.network.require_unchanged(self.fitted)
         with torch.no_grad(), self.network.guard():
             mean = self.network.outputs(x)
-            total = torch.zeros_like(mean)
+            total = torch.zeros_like(mean, dtype=params.work_dtype(mean.dtype))
             for response in self.network.responses(x, self.displacements):
                 total += response.square()
         return Moments(mean, total / self.samples)
