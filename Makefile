@@ -21,10 +21,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs clean
+.PHONY: help demo test check format docs bench-memory bench-conditioning clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY)/demo ## train the paper's small example and draw its uncertainties
 	$(BIN)/python -m regvar.demo
@@ -39,6 +39,7 @@ check: $(READY)/dev ## lint, format, types, import layers, sizes
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
+	$(BIN)/python tools/measured.py --check
 
 format: $(READY)/dev ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
@@ -47,6 +48,14 @@ format: $(READY)/dev ## let ruff repair what it can
 docs: $(READY)/docs ## build the pages into site/, strictly
 	$(BIN)/python tools/docs_coverage.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+bench-memory: $(READY)/bench ## peak memory on SmolLM2-135M (about ten minutes)
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python tools/measured.py
+
+bench-conditioning: $(READY)/bench ## conjugate gradients on MiniLM (about half an hour)
+	$(BIN)/python benchmarks/conditioning.py
+	$(BIN)/python tools/measured.py
 
 clean: ## remove everything built; the environment stays (rm -r .venv starts that over)
 	rm -rf site dist build demo_output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -69,6 +78,10 @@ $(READY)/demo: $(READY)/core
 $(READY)/dev: $(READY)/core
 	$(INSTALL) --no-build-isolation --editable '.[plots,hf,dev]'
 	$(INSTALL) --no-deps $(WITNESSES)
+	@touch $@
+
+$(READY)/bench: $(READY)/core
+	$(INSTALL) --no-build-isolation --editable '.[hf,gguf]'
 	@touch $@
 
 $(READY)/docs: $(READY)/core

@@ -25,6 +25,7 @@ TANGENT = {
     "direct-ggn": (regvar.Direct(regvar.GGN()), "ggn"),
     "direct-hessian": (regvar.Direct(regvar.Hessian()), "hessian"),
 }
+DIRECT = {name: entry for name, entry in TANGENT.items() if name.startswith("direct")}
 POINTWISE_LAM = 3e-3
 
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -33,6 +34,9 @@ each_gaussian_case = pytest.mark.parametrize(
 )
 each_tangent_solver = pytest.mark.parametrize(
     ("solver", "curvature"), TANGENT.values(), ids=list(TANGENT)
+)
+each_direct_solver = pytest.mark.parametrize(
+    ("solver", "curvature"), DIRECT.values(), ids=list(DIRECT)
 )
 
 
@@ -74,7 +78,7 @@ def test_pointwise_covariance_between_inputs_and_outputs(case: Case, curvature: 
 
 @each_case
 @pytest.mark.parametrize("in_sample", [True, False], ids=["in-sample", "probes"])
-@each_tangent_solver
+@each_direct_solver
 def test_amortized_by_tangent_solve(
     case: Case, in_sample: bool, solver: regvar.Direct, curvature: str
 ) -> None:
@@ -84,6 +88,18 @@ def test_amortized_by_tangent_solve(
     uq = regvar.amortized(log_joint(problem), probes=batches, solver=solver)
     expected = oracle(case, curvature).amortized(problem.queries, probes)
     assert error_in_norm(uq.moments(problem.queries).variance, expected) < 1e-4
+
+
+@each_case
+def test_the_solver_by_default_is_that_of_the_ggn(case: Case) -> None:
+    problem = at_map(case)
+    joint, x, exact = log_joint(problem), problem.queries, oracle(case, "ggn")
+    amortized = regvar.amortized(joint).moments(x).variance
+    assert error_in_norm(amortized, exact.amortized(x, None)) < 1e-4
+    variance = regvar.parameter(joint).variance
+    assert error_in_norm(flatten(variance), exact.parameter()) < 1e-4
+    sampled = [regvar.sampled(joint, 2, solver).draws(x) for solver in (None, regvar.Direct())]
+    assert error_in_norm(*sampled) < 1e-6
 
 
 def in_sample_refit(case: Case) -> regvar.Finetune:
@@ -115,7 +131,7 @@ def test_data_augmentation_is_in_sample(case: Case) -> None:
 
 
 @each_case
-@each_tangent_solver
+@each_direct_solver
 def test_parameter_by_tangent_solve(case: Case, solver: regvar.Direct, curvature: str) -> None:
     joint = log_joint(at_map(case))
     variance = regvar.parameter(joint, solver=solver).variance

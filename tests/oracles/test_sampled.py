@@ -124,17 +124,6 @@ def test_a_refit_solves_for_the_same_draws(
     assert error_in_norm(refitted, exact) < 1e-2
 
 
-@each_case
-def test_conjugate_gradients_solve_for_the_same_draws(case: Case) -> None:
-    problem = at_map(case)
-    x = problem.queries
-    solvers = DIRECT, regvar.ConjugateGradient(regvar.GGN())
-    exact, found = (
-        regvar.sampled(log_joint(problem), samples=2, solver=s).draws(x) for s in solvers
-    )
-    assert error_in_norm(found, exact) < 1e-6
-
-
 @pytest.mark.parametrize(
     "case", [Case(TanhNet, "gaussian"), Case(TaggerNet, "categorical")], ids=str
 )
