@@ -22,7 +22,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import regvar
 from regvar.data import packages, snippets
 
-SETTINGS = {"batch": 8, "tokens": 64, "samples": 4, "iterations": 2, "precision": 0.02, "seed": 0}
+SETTINGS = {"batch": 8, "tokens": 64, "samples": 4, "iterations": 1, "precision": 0.02, "seed": 0}
 PHASES = ("load", "training step", "fit", "moments of amortized", "moments of sampled")
 
 

@@ -6,7 +6,7 @@ all layers. `LogJoint` says what is being maximized, an estimator says which reg
 added, a solver says how the second fit is obtained.
 """
 
-from regvar.audit import AuditReport, audit
+from regvar.audit import audit
 from regvar.curvature import GGN, Hessian
 from regvar.errors import RegvarError, SolverWarning
 from regvar.estimators import (
@@ -21,9 +21,9 @@ from regvar.estimators import (
 from regvar.likelihoods import Bernoulli, Categorical, Custom, Gaussian
 from regvar.linearize import CentralDifferences, ForwardMode
 from regvar.log_joint import LogJoint
-from regvar.map_fit import MapFit, fit_map
+from regvar.map_fit import fit_map
 from regvar.priors import GaussianPrior, LaplacePrior
-from regvar.results import Displacement, Moments, Solution, Status
+from regvar.results import Moments, Status
 from regvar.solvers import (
     ConjugateGradient,
     Direct,
@@ -38,14 +38,12 @@ from regvar.version import __version__
 
 __all__ = [
     "GGN",
-    "AuditReport",
     "Bernoulli",
     "Categorical",
     "CentralDifferences",
     "ConjugateGradient",
     "Custom",
     "Direct",
-    "Displacement",
     "Finetune",
     "ForwardMode",
     "Gaussian",
@@ -54,12 +52,10 @@ __all__ = [
     "Jacobi",
     "LaplacePrior",
     "LogJoint",
-    "MapFit",
     "Minres",
     "Moments",
     "Nystrom",
     "RegvarError",
-    "Solution",
     "SolverWarning",
     "Status",
     "Stochastic",

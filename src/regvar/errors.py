@@ -34,6 +34,10 @@ class SolverWarning(UserWarning):
     """A solve ended without an answer to trust; the text says why and what to try."""
 
 
+class CalibrationWarning(UserWarning):
+    """The best variance scale lies at an end of the grid; the text says what that means."""
+
+
 def require(condition: bool, argument: str, rule: str, value: object, remedy: str = "") -> None:
     """Raise `ArgumentError` in the house form unless `condition` holds."""
     if not condition:
