@@ -23,7 +23,7 @@ from regvar.network import Fingerprint, Network
 from regvar.regularizers import OutputAt
 from regvar.results import Displacement, Moments, Solution
 from regvar.solvers import ConjugateGradient, Solver
-from regvar.solvers.tangent import blocks
+from regvar.solvers.tangent import blocks, worse
 
 
 def pointwise(joint: LogJoint, solver: Solver | None = None) -> Pointwise:
@@ -63,7 +63,7 @@ class Pointwise:
 
     @property
     def solution(self) -> Solution | None:
-        """The last solve (of the last block of right-hand sides)."""
+        """The solve of the last query, the worst of its blocks of right-hand sides."""
         return self._last[-1] if self._last else None
 
     def moments(self, x: Batch) -> Moments:
@@ -113,6 +113,7 @@ class Pointwise:
             queries = [batches.rows(x, row, row + 1) for row, _ in part]
             asked = [OutputAt(q, entry) for q, (_, entry) in zip(queries, part, strict=True)]
             solution = self.solver.solve(self.joint, asked)
-            self._last[:] = [replace(solution, value=())]
+            report = replace(solution, value=())
+            self._last[:] = [report if block.start == 0 else worse(self._last[0], report)]
             for query, (row, entry), move in zip(queries, part, solution.value, strict=True):
                 yield query, row, entry, move

@@ -128,6 +128,13 @@ def report(systems: Sequence[System], iterations: int, advice: str) -> Solution:
     return announce(Solution(value, status, residual, iterations, advice), failed)
 
 
+def worse(first: Solution, second: Solution) -> Solution:
+    """One report for two solves: the worse status and residual, all iterations, no value."""
+    bad = max(first, second, key=lambda s: _SEVERITY.index(s.status))
+    residual = max(first.residual, second.residual)
+    return Solution((), bad.status, residual, first.iterations + second.iterations, bad.detail)
+
+
 def announce(solution: Solution, failed: int) -> Solution:
     """Warn of a solution that must not be taken for granted, and hand it on."""
     if solution.converged:
