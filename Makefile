@@ -72,18 +72,18 @@ $(READY)/core: $(PINS)
 	@touch $@
 
 $(READY)/demo: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[plots]'
+	$(INSTALL) --no-build-isolation --editable '.[bench]'
 	@touch $@
 
 $(READY)/dev: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[plots,hf,dev]'
+	$(INSTALL) --no-build-isolation --editable '.[bench,hf,dev]'
 	$(INSTALL) --no-deps $(WITNESSES)
 	@touch $@
 
 $(READY)/bench: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[hf,gguf]'
+	$(INSTALL) --no-build-isolation --editable '.[bench,hf,gguf]'
 	@touch $@
 
 $(READY)/docs: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[plots,docs]'
+	$(INSTALL) --no-build-isolation --editable '.[bench,docs]'
 	@touch $@

@@ -1,6 +1,6 @@
 """How far ten passes get on a real, ill-conditioned network, and what helps.
 
-MiniLM (10.8 M trainable parameters), 1,000 rated film snippets, prior precision 0.02, after four
+MiniLM (10.8 M trainable parameters), 300 rated film snippets, prior precision 0.02, after four
 epochs of AdamW: one posterior draw by conjugate gradients from zero, from a prior draw, and with
 each preconditioner. The cost of a preconditioner is counted in the same unit, passes over the
 data with one product.
@@ -22,9 +22,9 @@ from regvar.params import Params
 from regvar.regularizers import RandomLinear
 
 SETTINGS = {
-    "texts": 1000,
+    "texts": 300,
     "batch": 25,
-    "tokens": 64,
+    "tokens": 32,
     "precision": 0.02,
     "epochs": 4,
     "lr": 1e-4,

@@ -37,8 +37,7 @@ class GaussianPredictive:
 
     def __post_init__(self) -> None:
         """Refuse a likelihood without σ."""
-        ok = isinstance(self.likelihood, Gaussian)
-        require(ok, "likelihood", "regvar.Gaussian(sigma=...)", self.likelihood)
+        _check_likelihood(self.likelihood)
 
     def log_prob(
         self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,), first_row: int = 0
@@ -59,3 +58,8 @@ class GaussianPredictive:
         f = full_precision(moments.mean)
         noise = self.likelihood.variance(f).expand(f.shape)
         return Regression(f, aleatoric=noise, epistemic=full_precision(moments.variance))
+
+
+def _check_likelihood(likelihood: object) -> None:
+    ok = isinstance(likelihood, Gaussian)
+    require(ok, "likelihood", "regvar.Gaussian(sigma=...)", likelihood)

@@ -30,7 +30,7 @@ def entropy(likelihood: LabelModel, probs: Tensor) -> Tensor:
     surprise = torch.special.entr(probs)
     if isinstance(likelihood, Categorical):
         return surprise.sum(likelihood.class_dim)
-    return surprise + torch.special.entr(1 - probs)
+    return surprise + torch.special.entr((1 - probs).clamp(min=0))
 
 
 def log_prob(likelihood: LabelModel, logits: Tensor, targets: Tensor) -> Tensor:

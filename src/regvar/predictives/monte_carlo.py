@@ -72,6 +72,7 @@ class MonteCarlo:
             p = labels.probabilities(self.likelihood, f + step)
             probs += p / self.samples
             expected += labels.entropy(self.likelihood, p) / self.samples
+        probs = probs.clamp(max=1)
         total = labels.entropy(self.likelihood, probs)
         epistemic = (total - expected).clamp(min=0)
         return Classification(probs, aleatoric=total - epistemic, epistemic=epistemic)

@@ -34,9 +34,10 @@ class Probit:
     a constant to all logits changes p. `MonteCarlo` has neither limit.
 
     `total` is the entropy of p as approximated. The mutual information comes without sampling:
-    for `Bernoulli` by quadrature; for `Categorical` as ½ Σ_c κ_c² σ²_c p_c (1 − p_c), which is
-    right to first order in σ² and at most 4/π Σ_c p_c (1 − p_c), too small for large variances and
-    many classes. Neither exceeds the total, and `aleatoric` is what remains of it.
+    for `Bernoulli` by quadrature (to 2e-4 up to σ² = 64, to 0.1 beyond); for `Categorical` as
+    ½ Σ_c κ_c² σ²_c p_c (1 − p_c), which is right to first order in σ² and at most
+    4/π Σ_c p_c (1 − p_c): about half the truth at 50 classes and σ² = 4. Neither exceeds the
+    total, and `aleatoric` is what remains of it.
 
     >>> import torch, regvar
     >>> from regvar.predictives import Probit

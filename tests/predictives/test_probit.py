@@ -1,0 +1,116 @@
+"""The probit approximation: its formula, and how far it is from the integral it stands for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import regvar
+from regvar.predictives import MonteCarlo, Probit
+
+from .integrals import binary_entropy, information, logits, yes
+
+MEANS = (-6.0, -1.5, -0.2, 0.0, 0.7, 3.0, 10.0)
+VARIANCES = (0.0, 0.05, 1.0, 5.0, 60.0)
+
+
+def kappa(variance: torch.Tensor) -> torch.Tensor:
+    return 1 / (1 + math.pi * variance / 8).sqrt()
+
+
+def one(mean: float, variance: float) -> regvar.Moments:
+    return regvar.Moments(
+        torch.tensor([[mean]], dtype=torch.float64), torch.tensor([[variance]], dtype=torch.float64)
+    )
+
+
+def test_formula_of_equation_20() -> None:
+    moments, targets, scales = logits(), torch.tensor([0, 3, 1, 2, 2, 0]), (0.0, 0.5, 4.0)
+    predictive = Probit(regvar.Categorical())
+    for scale, values in zip(scales, predictive.log_prob(moments, targets, scales), strict=True):
+        p = torch.softmax(kappa(scale * moments.variance) * moments.mean, -1)
+        torch.testing.assert_close(values.exp(), p[range(6), targets])
+    expected = torch.softmax(kappa(moments.variance) * moments.mean, -1)
+    torch.testing.assert_close(predictive.predict(moments).probs, expected)
+
+
+def test_formula_for_yes_and_no() -> None:
+    moments = logits()
+    targets = (logits(seed=1).mean > 0).double()
+    predictive = Probit(regvar.Bernoulli())
+    p = torch.sigmoid(kappa(moments.variance) * moments.mean)
+    torch.testing.assert_close(predictive.predict(moments).probs, p)
+    expected = torch.where(targets > 0, p, 1 - p).log().sum(1)
+    torch.testing.assert_close(predictive.log_prob(moments, targets)[0], expected)
+
+
+@pytest.mark.parametrize("variance", VARIANCES)
+@pytest.mark.parametrize("mean", MEANS)
+def test_within_two_hundredths_of_the_integral(mean: float, variance: float) -> None:
+    found = Probit(regvar.Bernoulli()).predict(one(mean, variance))
+    assert abs(float(found.probs) - yes(mean, variance)) < 0.02
+    assert abs(float(found.epistemic) - information(mean, variance)) < 2e-4
+
+
+def test_without_variance_nothing_is_epistemic() -> None:
+    mean = logits().mean
+    still = regvar.Moments(mean, torch.zeros_like(mean))
+    for likelihood in (regvar.Categorical(), regvar.Bernoulli()):
+        found = Probit(likelihood).predict(still)
+        torch.testing.assert_close(found.epistemic, torch.zeros_like(found.epistemic))
+
+
+def test_information_is_right_to_first_order() -> None:
+    """Against many draws, at a variance small enough for the rest of the series."""
+    moments = logits(batch=20, variance=0.02)
+    close = MonteCarlo(regvar.Categorical(), samples=4000).predict(moments).epistemic
+    found = Probit(regvar.Categorical()).predict(moments).epistemic
+    assert abs(float(found.sum() / close.sum()) - 1) < 0.03
+
+
+@pytest.mark.parametrize("variance", [0.1, 3.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_uncertainties_add_up(variance: float, dtype: torch.dtype) -> None:
+    moments = logits(batch=50, variance=variance)
+    moments = regvar.Moments(moments.mean.to(dtype), moments.variance.to(dtype))
+    found = Probit(regvar.Categorical()).predict(moments)
+    entropy = -(found.probs * found.probs.log()).sum(-1)
+    torch.testing.assert_close(found.total, entropy)
+    assert bool((found.epistemic >= 0).all()) and bool((found.aleatoric >= 0).all())
+    found = Probit(regvar.Bernoulli()).predict(moments)
+    torch.testing.assert_close(found.total, binary_entropy(found.probs))
+    assert bool((found.epistemic >= 0).all()) and bool((found.aleatoric >= 0).all())
+
+
+def test_ignored_labels_are_left_out() -> None:
+    moments = logits()
+    everything = Probit(regvar.Categorical()).log_prob(moments, torch.tensor([0, 3, 1, 2, 2, 0]))
+    some = Probit(regvar.Categorical()).log_prob(moments, torch.tensor([0, -100, 1, -100, 2, 0]))
+    torch.testing.assert_close(some, everything[:, [0, 2, 4, 5]])
+
+
+def test_classes_along_another_dimension() -> None:
+    """Images of labels: [batch, classes, height] with class_dim 1."""
+    flat = logits(batch=6)
+    image = regvar.Moments(
+        flat.mean.reshape(2, 3, 4).mT.contiguous(), flat.variance.reshape(2, 3, 4).mT.contiguous()
+    )
+    labels = torch.tensor([0, 3, 1, -100, 2, 0])
+    for make in (Probit, lambda likelihood: MonteCarlo(likelihood, samples=5)):
+        predictive = make(regvar.Categorical(class_dim=1))
+        assert predictive.log_prob(image, labels.reshape(2, 3)).shape == (1, 5)
+        assert predictive.predict(image).total.shape == (2, 3)
+        torch.testing.assert_close(
+            predictive.predict(image).probs.sum(1), torch.ones(2, 3, dtype=torch.float64)
+        )
+    found = Probit(regvar.Categorical(class_dim=1)).log_prob(image, labels.reshape(2, 3))
+    torch.testing.assert_close(found, Probit(regvar.Categorical()).log_prob(flat, labels))
+
+
+def test_mistakes() -> None:
+    with pytest.raises(regvar.RegvarError, match="likelihood must be"):
+        Probit(regvar.Gaussian(sigma=1.0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(regvar.RegvarError, match="targets"):
+        Probit(regvar.Categorical()).log_prob(logits(), None)
