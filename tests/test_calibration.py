@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 from torch.distributions import Normal
 from torch.utils.data import DataLoader, TensorDataset
@@ -18,9 +19,22 @@ import regvar
 from regvar.calibration import Calibrated, calibrate
 from regvar.errors import CalibrationWarning
 from regvar.network import Network
-from regvar.predictives import Classification, MonteCarlo, Predictive, Probit, Regression
+from regvar.predictives import (
+    Classification,
+    GaussianPredictive,
+    MonteCarlo,
+    Predictive,
+    Probit,
+    Regression,
+)
 
 Batches = list[tuple[Tensor, Tensor]]
+
+CLASSES = Probit(regvar.Categorical())
+
+
+def numbers(sigma: float) -> GaussianPredictive:
+    return GaussianPredictive(regvar.Gaussian(sigma=sigma))
 
 
 class FirstHalf(nn.Module):
@@ -88,7 +102,7 @@ def search(value: Callable[[float], float], low: float, high: float) -> float:
 def test_gaussian_residuals_of_known_variance(scale: float) -> None:
     sigma = 0.3 * scale**0.5
     x, y = real_numbers(scale, sigma)
-    found = calibrate(simulated(), cut((x, y), 500), likelihood=regvar.Gaussian(sigma=sigma))
+    found = calibrate(simulated(), cut((x, y), 500), predictive=numbers(sigma))
     mean, s2 = x.chunk(2, 1)
 
     def value(s: float) -> float:
@@ -105,7 +119,7 @@ def test_gaussian_residuals_of_known_variance(scale: float) -> None:
 
 def test_labels_drawn_at_a_known_scale() -> None:
     x, y = labels(scale=5.0)
-    found = calibrate(simulated(), cut((x, y), 500), likelihood=regvar.Categorical())
+    found = calibrate(simulated(), cut((x, y), 500), predictive=CLASSES)
     mean, s2 = x.chunk(2, 1)
 
     def value(s: float) -> float:
@@ -115,6 +129,26 @@ def test_labels_drawn_at_a_known_scale() -> None:
     assert found.scale == pytest.approx(search(value, 0.5, 50.0), rel=2e-4)
     assert found.scale == pytest.approx(5.0, rel=0.25)
     assert found.log_likelihood == pytest.approx(value(found.scale), abs=2e-6)
+
+
+@settings(max_examples=8, derandomize=True, deadline=None)
+@given(exponent=st.floats(-4, 4))
+def test_units_of_the_variance_do_not_matter(exponent: float) -> None:
+    """c times the variance has 1/c times the scale, and the same likelihood."""
+    factor = 10**exponent
+    for (x, y), predictive in (
+        (labels(3.0, 300), CLASSES),
+        (real_numbers(2.0, 0.3, 300), numbers(0.3)),
+    ):
+        mean, s2 = x.chunk(2, 1)
+        first = calibrate(simulated(), [(x, y)], predictive=predictive)
+        other = [(torch.cat([mean, factor * s2], 1), y)]
+        found = calibrate(simulated(), other, predictive=predictive)
+        assert found.scale * factor == pytest.approx(first.scale, rel=1e-3)
+        assert found.log_likelihood == pytest.approx(first.log_likelihood, abs=2e-6)
+        torch.testing.assert_close(
+            found.moments(other[0][0]).variance, first.moments(x).variance, rtol=1e-3, atol=0
+        )
 
 
 @pytest.mark.parametrize("size", [1, 7, 300])
@@ -131,32 +165,32 @@ def test_same_scale_in_every_batch_size(size: int) -> None:
 
 def test_a_shuffling_loader_repeats() -> None:
     loader = DataLoader(TensorDataset(*labels(scale=3.0, rows=300)), batch_size=32, shuffle=True)
-    first = calibrate(simulated(), loader, likelihood=regvar.Categorical())
-    assert calibrate(simulated(), loader, likelihood=regvar.Categorical()).scale == first.scale
+    first = calibrate(simulated(), loader, predictive=CLASSES)
+    assert calibrate(simulated(), loader, predictive=CLASSES).scale == first.scale
 
 
 def test_ignored_labels_are_no_data() -> None:
     x, y = labels(scale=3.0, rows=300)
     hidden = torch.where(torch.arange(300) < 200, y, -100)
-    found = calibrate(simulated(), cut((x, hidden), 50), likelihood=regvar.Categorical())
-    kept = calibrate(simulated(), [(x[:200], y[:200])], likelihood=regvar.Categorical())
+    found = calibrate(simulated(), cut((x, hidden), 50), predictive=CLASSES)
+    kept = calibrate(simulated(), [(x[:200], y[:200])], predictive=CLASSES)
     assert found.size == 200
     assert found.scale == pytest.approx(kept.scale, rel=1e-9)
 
 
 def test_batches_of_any_form_without_a_second_run() -> None:
     x, y = labels(scale=3.0, rows=100)
-    plain = calibrate(simulated(), [(x, y)], likelihood=regvar.Categorical())
+    plain = calibrate(simulated(), [(x, y)], predictive=CLASSES)
     uq = simulated()
     fields = cast("Any", [{"x": x, "labels": y}])
-    assert calibrate(uq, fields, likelihood=regvar.Categorical()).scale == plain.scale
+    assert calibrate(uq, fields, predictive=CLASSES).scale == plain.scale
     assert cast("FirstHalf", uq.network.model).calls == 0
 
     def forward(model: nn.Module, batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return model(batch[0]), batch[2]
 
     own = cast("Any", [(x, torch.zeros(()), y)])
-    found = calibrate(simulated(forward), own, likelihood=regvar.Categorical())
+    found = calibrate(simulated(forward), own, predictive=CLASSES)
     assert found.scale == plain.scale
 
 
@@ -172,12 +206,10 @@ def test_a_causal_language_model_moves_its_labels() -> None:
     x, y = x.reshape(30, 10, 6), y.reshape(30, 10)
     moved = torch.nn.functional.pad(y[:, :-1], (1, 0), value=0)  # labels as the tokenizer gives
     uq = Simulated(Network(Causal()))
-    found = calibrate(uq, [(x, moved)], likelihood=regvar.Categorical())
+    found = calibrate(uq, [(x, moved)], predictive=CLASSES)
     assert found.size == 270
     ends = torch.arange(10).expand(30, 10) == 9
-    plain = calibrate(
-        simulated(), [(x, torch.where(ends, -100, y))], likelihood=regvar.Categorical()
-    )
+    plain = calibrate(simulated(), [(x, torch.where(ends, -100, y))], predictive=CLASSES)
     assert found.scale == plain.scale
 
 
@@ -194,14 +226,17 @@ def exact() -> Batches:
 
 
 def test_an_optimum_at_an_end_is_announced() -> None:
-    sure, normal = regvar.Categorical(), regvar.Gaussian(sigma=1.0)
     with pytest.warns(CalibrationWarning, match="scale 0: adding this variance does not help"):
-        assert calibrate(simulated(), exact(), likelihood=normal).scale == 0
+        found = calibrate(simulated(), exact(), predictive=numbers(1.0))
+    assert found.scale == 0
+    assert "does not help" in found.note
     with pytest.warns(CalibrationWarning, match="largest scale of the grid, 10: .*ends higher"):
-        found = calibrate(simulated(), overconfident(), likelihood=sure, grid=(0.0, 1.0, 10.0))
+        found = calibrate(simulated(), overconfident(), predictive=CLASSES, grid=(0.0, 1.0, 10.0))
     assert found.scale == 10
     with pytest.warns(CalibrationWarning, match=r"smallest scale of the grid, 0\.5"):
-        assert calibrate(simulated(), exact(), likelihood=normal, grid=(0.5, 5.0)).scale == 0.5
+        assert (
+            calibrate(simulated(), exact(), predictive=numbers(1.0), grid=(0.5, 5.0)).scale == 0.5
+        )
 
 
 def test_no_warning_inside_the_grid_and_for_one_scale() -> None:
@@ -209,16 +244,16 @@ def test_no_warning_inside_the_grid_and_for_one_scale() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for grid in (None, (7.0,)):
-            found = calibrate(simulated(), data, likelihood=regvar.Gaussian(sigma=0.3), grid=grid)
+            found = calibrate(simulated(), data, predictive=numbers(0.3), grid=grid)
+            assert found.note == ""
     assert found.scale == 7.0
     assert found.curve.scales == (7.0,)
 
 
 def test_an_optimum_below_the_first_positive_scale_is_found() -> None:
     data = real_numbers(0.2, 0.3)
-    normal = regvar.Gaussian(sigma=0.3)
-    expected = calibrate(simulated(), [data], likelihood=normal).scale
-    found = calibrate(simulated(), [data], likelihood=normal, grid=(0.0, 1.0, 2.0))
+    expected = calibrate(simulated(), [data], predictive=numbers(0.3)).scale
+    found = calibrate(simulated(), [data], predictive=numbers(0.3), grid=(0.0, 1.0, 2.0))
     assert found.scale == pytest.approx(expected, rel=0.05)
 
 
@@ -227,7 +262,7 @@ def test_of_tied_scales_the_smallest_wins() -> None:
     x[:, 2:] = 0  # no variance at all: the curve is flat
     passes = Passes([(x, y)])
     with pytest.warns(CalibrationWarning, match="scale 0"):
-        found = calibrate(simulated(), passes, likelihood=regvar.Gaussian(sigma=0.3))
+        found = calibrate(simulated(), passes, predictive=numbers(0.3))
     assert found.scale == 0
     assert passes.count == 1
 
@@ -245,62 +280,62 @@ class Passes:
 
 def test_two_passes() -> None:
     passes = Passes(cut(real_numbers(1.0, 0.3, rows=100), 10))
-    calibrate(simulated(), passes, likelihood=regvar.Gaussian(sigma=0.3))
+    calibrate(simulated(), passes, predictive=numbers(0.3))
     assert passes.count == 2
 
 
 MISTAKES: dict[str, tuple[str, Callable[[Batches], Any]]] = {
     "empty": (
         "loader must hold at least one scored example",
-        lambda data: calibrate(simulated(), [], likelihood=regvar.Gaussian(sigma=1.0)),
+        lambda data: calibrate(simulated(), [], predictive=numbers(1.0)),
     ),
     "all ignored": (
         "loader must hold at least one scored example",
         lambda data: calibrate(
             simulated(),
             [(data[0][0], torch.full((20,), -100))],
-            likelihood=regvar.Categorical(),
+            predictive=CLASSES,
         ),
     ),
     "no likelihood": (
-        "likelihood must be given for an estimator that does not know its own",
+        "predictive must be given for an estimator that does not know its likelihood",
         lambda data: calibrate(simulated(), data),
-    ),
-    "two likelihoods": (
-        "likelihood must be None when a predictive is given",
-        lambda data: calibrate(
-            simulated(),
-            data,
-            predictive=Probit(regvar.Bernoulli()),
-            likelihood=regvar.Bernoulli(),
-        ),
     ),
     "no targets": (
         "data must carry targets",
         lambda data: calibrate(
-            simulated(), cast("Any", [data[0][0]]), likelihood=regvar.Gaussian(sigma=1.0)
+            simulated(),
+            cast("Any", [data[0][0]]),
+            predictive=numbers(1.0),
         ),
     ),
     "a batch for a loader": (
         "loader must be an iterable of batches",
         lambda data: calibrate(
-            simulated(), cast("Any", data[0]), likelihood=regvar.Gaussian(sigma=1.0)
+            simulated(),
+            cast("Any", data[0]),
+            predictive=numbers(1.0),
         ),
     ),
     "one pass only": (
         "loader must be re-iterable",
-        lambda data: calibrate(simulated(), iter(data), likelihood=regvar.Gaussian(sigma=1.0)),
+        lambda data: calibrate(simulated(), iter(data), predictive=numbers(1.0)),
     ),
     "other data in the second pass": (
         "loader must hold the same examples on every pass",
         lambda data: calibrate(
-            simulated(), Passes(data, drift=0.5), likelihood=regvar.Gaussian(sigma=0.3)
+            simulated(),
+            Passes(data, drift=0.5),
+            predictive=numbers(0.3),
         ),
     ),
     "a negative scale": (
         "grid must be one or more scales, finite and 0 or larger",
         lambda data: calibrate(
-            simulated(), data, grid=(-1.0, 1.0), likelihood=regvar.Gaussian(sigma=1.0)
+            simulated(),
+            data,
+            grid=(-1.0, 1.0),
+            predictive=numbers(1.0),
         ),
     ),
     "a class for a predictive": (
@@ -314,7 +349,9 @@ MISTAKES: dict[str, tuple[str, Callable[[Batches], Any]]] = {
     "a negative variance": (
         "moments of uq must be finite",
         lambda data: calibrate(
-            simulated(), [(-x, y) for x, y in data], likelihood=regvar.Gaussian(sigma=1.0)
+            simulated(),
+            [(-x, y) for x, y in data],
+            predictive=numbers(1.0),
         ),
     ),
 }
@@ -397,6 +434,6 @@ def test_a_user_s_own_predictive_and_estimator_without_joint() -> None:
     assert isinstance(sampling, Predictive)
     found = calibrate(uq, loader, predictive=sampling, grid=(0.0, 0.1, 1.0, 10.0, 100.0))
     x = torch.randn(6, 2)
-    whole, tail = found.predict(x), found.predict(x[4:], first_row=4)
+    whole, tail = found.predict(x), found.predict(x[4:])
     assert isinstance(whole, Classification) and isinstance(tail, Classification)
     torch.testing.assert_close(tail.probs, whole.probs[4:])

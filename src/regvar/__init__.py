@@ -7,8 +7,9 @@ added, a solver says how the second fit is obtained.
 """
 
 from regvar.audit import audit
+from regvar.calibration import calibrate
 from regvar.curvature import GGN, Hessian
-from regvar.errors import RegvarError, SolverWarning
+from regvar.errors import CalibrationWarning, RegvarError, SolverWarning
 from regvar.estimators import (
     amortized,
     data_augmentation,
@@ -34,11 +35,13 @@ from regvar.solvers import (
     Stochastic,
 )
 from regvar.storage import load, save
+from regvar.tuning import tune
 from regvar.version import __version__
 
 __all__ = [
     "GGN",
     "Bernoulli",
+    "CalibrationWarning",
     "Categorical",
     "CentralDifferences",
     "ConjugateGradient",
@@ -62,6 +65,7 @@ __all__ = [
     "__version__",
     "amortized",
     "audit",
+    "calibrate",
     "data_augmentation",
     "fit_map",
     "from_refit",
@@ -71,4 +75,5 @@ __all__ = [
     "pointwise",
     "sampled",
     "save",
+    "tune",
 ]

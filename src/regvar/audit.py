@@ -21,6 +21,7 @@ from regvar.errors import ArgumentError, DataError, require
 from regvar.estimators.pointwise import pointwise
 from regvar.estimators.protocol import Estimator
 from regvar.log_joint import LogJoint
+from regvar.metrics import rank_correlation
 from regvar.results import Solution
 from regvar.solvers import Solver
 
@@ -110,8 +111,8 @@ def audit(
     oracle = pointwise(known, solver)
     truth = oracle.moments(chosen).variance
     estimate = uq.moments(chosen).variance
-    rank = rank_correlation(estimate.reshape(-1), truth.reshape(-1))
-    ratio = float((estimate / truth.clamp(min=1e-300)).median())
+    rank = rank_correlation(estimate, truth)
+    ratio = float((estimate.double() / truth.double().clamp(min=1e-300)).median())
     return AuditReport(rank, ratio, truth.shape[0], truth, estimate, oracle.solution)
 
 
@@ -141,17 +142,3 @@ def _is_batch(inputs: Any) -> bool:
         parts = cast("list[Any]", inputs)
         return len(parts) > 0 and all(isinstance(p, Tensor) for p in parts) and len(parts) == 2
     return False
-
-
-def rank_correlation(a: Tensor, b: Tensor) -> float:
-    """Spearman's rank correlation, ties at their mean rank; NaN if either is constant."""
-    ranks = [_ranks(v.double().cpu()) for v in (a, b)]
-    first, second = (r - r.mean() for r in ranks)
-    scale = first.norm() * second.norm()
-    return float(first @ second / scale) if float(scale) > 0 else float("nan")
-
-
-def _ranks(values: Tensor) -> Tensor:
-    _, inverse, counts = values.unique(return_inverse=True, return_counts=True)
-    last = counts.cumsum(0).double()
-    return (last - (counts - 1) / 2)[inverse]

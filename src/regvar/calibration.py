@@ -12,17 +12,19 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import length_hint
 from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from regvar import batches
 from regvar.batches import Batch
 from regvar.errors import ArgumentError, CalibrationWarning, DataError, require
 from regvar.estimators.protocol import Estimator
-from regvar.likelihoods import Likelihood
 from regvar.likelihoods.protocol import full_precision
+from regvar.log_joint import LogJoint
 from regvar.network import Network
 from regvar.predictives import Prediction, Predictive, default_predictive, scaled
 from regvar.results import Moments, Solution
@@ -33,7 +35,7 @@ _FINE = 49
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScaleCurve:
     """The mean log likelihood at each scale that was scored, in order of the scale."""
 
     scales: tuple[float, ...]  # s
@@ -48,13 +50,19 @@ class Calibrated:
     predictive: Predictive
     scale: float  # s*
     log_likelihood: float  # (1/n) Σ_i log p(y_i | x_i) at s*
-    curve: Curve = field(repr=False)
+    curve: ScaleCurve = field(repr=False)
     size: int  # n: the validation data, as the likelihood counts them
+    note: str = ""  # what an optimum at an end of the grid means; empty when it is inside
 
     @property
     def network(self) -> Network:
         """The network it speaks of."""
         return self.uq.network
+
+    @property
+    def joint(self) -> LogJoint | None:
+        """The log joint that the estimator was fitted with, if it knows."""
+        return getattr(self.uq, "joint", None)
 
     @property
     def solution(self) -> Solution | None:
@@ -65,15 +73,9 @@ class Calibrated:
         """f(x) and s* σ²_f(x): [batch, outputs...]."""
         return scaled(self.uq.moments(x), self.scale)
 
-    def predict(self, inputs: Batch, first_row: int = 0) -> Prediction:
-        """`.probs` or `.mean` and `.variance`, with `.epistemic`, `.aleatoric` and `.total`.
-
-        Args:
-            inputs: one batch.
-            first_row: how many rows came before, so that a sampling predictive gives the same
-                answer however the inputs are cut into batches.
-        """
-        return self.predictive.predict(self.moments(inputs), first_row)
+    def predict(self, inputs: Batch) -> Prediction:
+        """`.probs` or `.mean` and `.variance`, with `.epistemic`, `.aleatoric` and `.total`."""
+        return self.predictive.predict(self.moments(inputs))
 
 
 def calibrate(
@@ -82,7 +84,6 @@ def calibrate(
     *,
     grid: Sequence[float] | None = None,
     predictive: Predictive | None = None,
-    likelihood: Likelihood | None = None,
 ) -> Calibrated:
     """Choose the scale of `uq`'s variance by validation log likelihood.
 
@@ -98,8 +99,10 @@ def calibrate(
         loader: validation batches with targets, in any form that `LogJoint` takes; re-iterable.
         grid: scales to try, 0 or larger; 0 and 1e-8 … 1e8 (four per decade) by default.
         predictive: `GaussianPredictive`, `Probit` (Eq. 20), `MonteCarlo`, or one of your own; by
-            default what suits the likelihood, `Probit` for classes.
-        likelihood: to choose the predictive by; by default that of `uq.joint`.
+            default what suits the likelihood of `uq.joint`: for classes `Probit`.
+
+    Returns:
+        The estimator with its scale: it has `predict` and `moments`, and the curve of all scales.
 
     >>> import torch, regvar
     >>> from regvar.calibration import calibrate
@@ -112,8 +115,8 @@ def calibrate(
     >>> calibrated.predict(x).variance.mean()  # 4, up to the spread of the moments
     tensor(4.2...)
     """
-    chosen = _predictive(uq, predictive, likelihood)
-    _check_loader(loader)
+    chosen = _predictive(uq, predictive)
+    check_loader(loader)
     scales = _grid(GRID if grid is None else grid)
     coarse = _evaluate(uq, loader, chosen, scales)
     best = coarse.best()
@@ -124,11 +127,13 @@ def calibrate(
         found = _evaluate(uq, loader, chosen, _between(scales[low], scales[high]))
         _check_repeats(coarse, (low, high), found)
         scale, value = found.peak()
-    _warn_at_an_end(coarse, scale)
+    note = _note(coarse, scale) if len(scales) > 1 else ""
+    if note:
+        warnings.warn(note, CalibrationWarning, stacklevel=2)
     merged = dict(zip(coarse.scales + found.scales, coarse.values + found.values, strict=True))
     points = sorted(merged.items())
-    curve = Curve(tuple(s for s, _ in points), tuple(v for _, v in points))
-    return Calibrated(uq, chosen, scale, value, curve, coarse.size)
+    curve = ScaleCurve(tuple(s for s, _ in points), tuple(v for _, v in points))
+    return Calibrated(uq, chosen, scale, value, curve, coarse.size, note)
 
 
 @dataclass(frozen=True)
@@ -168,16 +173,16 @@ def _evaluate(
 ) -> _Scores:
     """One streaming pass: the sum of each scale's log probabilities, in double precision."""
     totals = torch.zeros(len(scales), dtype=torch.float64)
-    size = row = 0
-    epsilon = 0.0
-    for batch in batches.pinned(loader, 0):
+    size, epsilon = 0, 0.0
+    count = length_hint(loader) or None
+    passing = batches.pinned(loader, 0)
+    for batch in tqdm(passing, desc="calibration", total=count, leave=False, disable=None):
         moments = _checked(uq.moments(batch))
         targets = _targets(uq.network, batch, moments.mean)
         with torch.no_grad():
-            values = predictive.log_prob(moments, targets, scales, row)
-        totals += values.detach().sum(1, dtype=torch.float64).cpu()
+            values = predictive.log_prob(moments, targets, scales)
+        totals += values.cpu().sum(1, dtype=torch.float64)
         size += values.shape[1]
-        row += moments.mean.shape[0]
         epsilon = max(epsilon, torch.finfo(values.dtype).eps)
     if size == 0:
         raise DataError(
@@ -224,32 +229,28 @@ def _between(low: float, high: float) -> tuple[float, ...]:
     return (low, *inner, high)
 
 
-def _warn_at_an_end(scores: _Scores, scale: float) -> None:
-    scales = scores.scales
-    if len(scales) == 1:
-        return
+def _note(scores: _Scores, scale: float) -> str:
+    """What an optimum at an end of the grid means."""
     if scale == 0:
-        text = (
+        return (
             "The validation likelihood is highest at the scale 0: adding this variance does not "
             "help on these data. Predictions are those of the network alone."
         )
-    elif scale == scales[0]:
-        text = (
+    if scale == scores.scales[0]:
+        return (
             f"The validation likelihood is highest at the smallest scale of the grid, {scale:g}: "
             "the optimum may be smaller. Give a grid that begins lower, or at 0."
         )
-    elif scale == scales[-1] or scores.tied(len(scales) - 1):
-        text = (
-            f"The validation likelihood is highest at the largest scale of the grid, "
-            f"{scales[-1]:g}: the optimum may be larger. Give a grid that ends higher, and look at "
-            "the network: it is far too sure, or the variance is far too small."
+    if scale == scores.scales[-1] or scores.tied(len(scores.scales) - 1):
+        return (
+            "The validation likelihood is highest at the largest scale of the grid, "
+            f"{scores.scales[-1]:g}: the optimum may be larger. Give a grid that ends higher, and "
+            "look at the network: it is far too sure, or the variance is far too small."
         )
-    else:
-        return
-    warnings.warn(text, CalibrationWarning, stacklevel=3)
+    return ""
 
 
-def _predictive(uq: object, predictive: object, likelihood: Likelihood | None) -> Predictive:
+def _predictive(uq: object, predictive: object) -> Predictive:
     if not hasattr(uq, "moments") or not isinstance(getattr(uq, "network", None), Network):
         raise ArgumentError(
             f"uq must be an estimator with moments and network, but is {type(uq).__name__}. "
@@ -260,25 +261,23 @@ def _predictive(uq: object, predictive: object, likelihood: Likelihood | None) -
             raise ArgumentError(
                 f"predictive must be an object like Probit(Categorical()), but is {predictive!r}."
             )
-        both = "None when a predictive is given"
-        require(likelihood is None, "likelihood", both, likelihood, "The predictive has its own.")
         return predictive
-    known = likelihood or getattr(getattr(uq, "joint", None), "likelihood", None)
-    if known is None:
+    joint = getattr(uq, "joint", None)
+    if joint is None:
         raise ArgumentError(
-            "likelihood must be given for an estimator that does not know its own, such as "
-            "from_refit's, but it is None. Pass likelihood=Categorical(), or predictive=."
+            "predictive must be given for an estimator that does not know its likelihood, such as "
+            "from_refit's, but it is None. Pass predictive=Probit(Categorical()) or the like."
         )
-    return default_predictive(known)
+    return default_predictive(joint.likelihood)
 
 
-def _check_loader(loader: object) -> None:
+def check_loader(loader: object) -> None:
+    """Refuse a batch or an iterator where every pass reads the loader again."""
     is_batch = isinstance(loader, Tensor | Mapping) or (
         isinstance(loader, tuple) and any(isinstance(part, Tensor) for part in loader)
     )
-    require(
-        not is_batch, "loader", "an iterable of batches", "one batch", "Pass [(inputs, targets)]."
-    )
+    remedy = "Pass [(inputs, targets)]."
+    require(not is_batch, "loader", "an iterable of batches", "one batch", remedy)
     again = isinstance(loader, Iterable) and not isinstance(loader, Iterator)
     require(again, "loader", "re-iterable", type(loader).__name__, "Pass list(loader).")
 

@@ -35,7 +35,7 @@ class SolverWarning(UserWarning):
 
 
 class CalibrationWarning(UserWarning):
-    """The best variance scale lies at an end of the grid; the text says what that means."""
+    """A best scale or setting lies at an end of its grid, or a setting failed; the text says which."""
 
 
 def require(condition: bool, argument: str, rule: str, value: object, remedy: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from torch import Tensor
 
@@ -65,3 +66,14 @@ class Solution:
     def converged(self) -> bool:
         """Whether every right-hand side reached the tolerance."""
         return self.status is Status.CONVERGED
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What an estimator is made of, as it is stored (`regvar.save`)."""
+
+    settings: Mapping[str, Any] = field(
+        default_factory=lambda: {}
+    )  # JSON types, solvers, curvatures
+    tensors: Mapping[str, Tensor] = field(default_factory=lambda: {}, repr=False)
+    displacements: tuple[Displacement, ...] = field(default=(), repr=False)

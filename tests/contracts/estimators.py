@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import torch
 
 import regvar
+from regvar import baselines
 
 from .networks import BY_NAME, CASES, NetworkCase
 
 LAM = 0.5
 REGRESSIONS = ("mlp", "frozen", "two_heads")
+# Both queries of "tied" hold the token whose output is the largest of all, and share its gradient.
+UNLIKE = tuple(name for name in BY_NAME if name != "tied")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,9 @@ class EstimatorCase:
     name: str
     fit: Callable[[NetworkCase, regvar.LogJoint, int], Any]
     random: bool = False  # another seed gives another answer
+    constant: bool = False  # the variance is one number for all outputs, by definition
+    own_mean: bool = False  # the mean is not the fitted network's output
+    solves: bool = True  # a solve (refit, factorization) is reported in `.solution`
     networks: tuple[str, ...] = tuple(BY_NAME)
 
 
@@ -84,6 +91,69 @@ def from_refit(network: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
     return regvar.from_refit(joint.model, refitted, LAM, forward=network.forward)
 
 
+def map_only(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.map_only(joint)
+
+
+def temperature(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.temperature(joint)
+
+
+def pretrained(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    """The weights before fine-tuning: here simply a network a little way off."""
+    before = {
+        name: p + 0.01 * p.requires_grad * torch.cos(p)
+        for name, p in joint.model.named_parameters()
+    }
+    return baselines.pretrained(joint, before)
+
+
+def drift(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.drift(joint, solver=refit(seed))
+
+
+def mc_dropout(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.mc_dropout(joint, rate=0.4, passes=5, seed=seed)
+
+
+def gradient_norm(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.gradient_norm(joint)
+
+
+def gradient_norms(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.gradient_norm(joint, per_output=True)
+
+
+def ggn(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.ggn(joint)
+
+
+def exact_hessian(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.exact_hessian(joint)
+
+
+def eigenvectors(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.eigenvectors(joint, seed=0)
+
+
+def last_layer_full(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.laplace_last_layer_full(joint)
+
+
+def last_layer_diag(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.laplace_last_layer_diag(joint)
+
+
+def last_layer_ensemble(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.last_layer_ensemble(
+        joint, heads=3, lr=0.05, optimizer=torch.optim.SGD, seed=seed
+    )
+
+
+def kfac(_: NetworkCase, joint: regvar.LogJoint, seed: int) -> Any:
+    return baselines.laplace_torch(joint)
+
+
 PARAMETER = EstimatorCase("parameter", parameter)
 CASES_WITH_MOMENTS = [
     EstimatorCase("pointwise", pointwise),
@@ -94,8 +164,28 @@ CASES_WITH_MOMENTS = [
     EstimatorCase("data_augmentation", data_augmentation, networks=REGRESSIONS),
     EstimatorCase("sampled", sampled, random=True),
     EstimatorCase("sampled_by_refit", sampled_by_refit, random=True),
-    EstimatorCase("from_refit", from_refit),
+    EstimatorCase("from_refit", from_refit, solves=False),
 ]
+BASELINES = [
+    EstimatorCase("map_only", map_only, constant=True, solves=False),
+    EstimatorCase("pretrained", pretrained, constant=True, own_mean=True, solves=False),
+    EstimatorCase("temperature", temperature, constant=True, solves=False),
+    EstimatorCase("drift", drift),
+    EstimatorCase("mc_dropout", mc_dropout, random=True, own_mean=True, solves=False),
+    EstimatorCase("gradient_norm", gradient_norm, solves=False, networks=UNLIKE),
+    EstimatorCase("gradient_norms", gradient_norms, solves=False),
+    EstimatorCase("ggn", ggn),
+    EstimatorCase("exact_hessian", exact_hessian),
+    EstimatorCase("eigenvectors", eigenvectors),
+    EstimatorCase("last_layer_full", last_layer_full, solves=False),
+    EstimatorCase("last_layer_diag", last_layer_diag, solves=False),
+    EstimatorCase(
+        "last_layer_ensemble", last_layer_ensemble, random=True, own_mean=True, solves=False
+    ),
+]
+if importlib.util.find_spec("laplace") is not None:
+    BASELINES.append(EstimatorCase("kfac", kfac, solves=False, networks=("mlp", "frozen")))
+CASES_WITH_MOMENTS += BASELINES
 ESTIMATORS = [*CASES_WITH_MOMENTS, PARAMETER]
 
 

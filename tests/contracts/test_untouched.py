@@ -128,7 +128,9 @@ class Flaky:
             yield batch
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=label)
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if "two_heads" in e.networks], ids=label
+)
 def test_nothing_is_changed_when_the_loader_raises(estimator: EstimatorCase) -> None:
     network = BY_NAME["two_heads"]
     model = lived_in(network.model())

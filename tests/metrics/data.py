@@ -36,8 +36,12 @@ def regression(n: int = 400, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def scores(n: int = 300, seed: int = 0, *, tied: bool = False) -> tuple[Tensor, Tensor]:
-    """Uncertainties that tell positives from negatives in part, and which are positive."""
+    """Uncertainties that tell positives from negatives in part, and which are positive.
+
+    There are two of each kind at least.
+    """
     generator = stream(seed)
     positive = torch.rand(n, generator=generator) < 0.4
+    positive[:4] = torch.tensor([True, False, True, False])
     values = torch.randn(n, generator=generator, dtype=torch.float64) + positive
     return ((2 * values).round() if tied else values), positive

@@ -117,3 +117,11 @@ def test_numbers_far_from_zero_keep_their_digits() -> None:
     for value in values:
         nll.update_log_probs(1e9 + value[None])
     assert nll.compute().standard_error == pytest.approx(float(values.std()) / 2, rel=1e-6)
+
+
+def test_numbers_too_large_to_square_have_a_mean() -> None:
+    nll = metrics.NLL()
+    for value in (-1.0, -1e200):
+        nll.update_log_probs(torch.tensor([value], dtype=torch.float64))
+    assert nll.compute().value == pytest.approx(5e199)
+    assert nll.compute().standard_error == math.inf

@@ -7,8 +7,12 @@ import math
 
 import numpy as np
 import pytest
+import scoringrules
+import sklearn.metrics
 import torch
+from scipy import stats
 from torch import Tensor
+from torchmetrics.functional import classification as torchmetrics
 
 from regvar import metrics
 from tests.metrics.data import classifier, regression, scores, stream
@@ -22,13 +26,12 @@ def close(ours: float, theirs: float) -> bool:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 def test_nll_brier_accuracy_equal_scikit_learn(dtype: torch.dtype) -> None:
-    reference = pytest.importorskip("sklearn.metrics")
     probs, labels = classifier()
     p, y = probs.numpy(), labels.numpy()
     expected = [
-        (metrics.NLL(), reference.log_loss(y, p, labels=range(5))),
-        (metrics.Brier(), reference.brier_score_loss(y, p, labels=range(5))),
-        (metrics.Accuracy(), reference.accuracy_score(y, p.argmax(1))),
+        (metrics.NLL(), sklearn.metrics.log_loss(y, p, labels=range(5))),
+        (metrics.Brier(), sklearn.metrics.brier_score_loss(y, p, labels=range(5))),
+        (metrics.Accuracy(), sklearn.metrics.accuracy_score(y, p.argmax(1))),
     ]
     for metric, theirs in expected:
         metric.update(probs.to(dtype), labels)
@@ -36,7 +39,6 @@ def test_nll_brier_accuracy_equal_scikit_learn(dtype: torch.dtype) -> None:
 
 
 def test_standard_errors_of_means_and_of_proportions() -> None:
-    stats = pytest.importorskip("scipy.stats")
     probs, labels = classifier()
     nll, accuracy = metrics.NLL(), metrics.Accuracy()
     nll.update(probs, labels)
@@ -50,8 +52,6 @@ def test_standard_errors_of_means_and_of_proportions() -> None:
 
 
 def test_gaussian_scores_equal_scoringrules_and_scipy() -> None:
-    reference = pytest.importorskip("scoringrules")
-    stats = pytest.importorskip("scipy.stats")
     mean, variance, targets = regression()
     m, s, y = mean.numpy(), variance.sqrt().numpy(), targets.numpy()
     nll, crps, picp = metrics.NLL(), metrics.CRPS(), metrics.PICP()
@@ -59,12 +59,12 @@ def test_gaussian_scores_equal_scoringrules_and_scipy() -> None:
     crps.update(mean, variance, targets)
     picp.update(mean, variance, targets)
     low, high = stats.norm.interval(0.95, m, s)
-    assert close(nll.compute().value, reference.logs_normal(y, m, s).mean())
-    assert close(crps.compute().value, reference.crps_normal(y, m, s).mean())
+    assert close(nll.compute().value, scoringrules.logs_normal(y, m, s).mean())
+    assert close(crps.compute().value, scoringrules.crps_normal(y, m, s).mean())
     assert close(picp.compute().value, ((low <= y) & (y <= high)).mean())
     torch.testing.assert_close(
         metrics.gaussian_crps(mean, variance, targets),
-        torch.from_numpy(np.asarray(reference.crps_normal(y, m, s))),
+        torch.from_numpy(np.asarray(scoringrules.crps_normal(y, m, s))),
         rtol=0,
         atol=1e-12,
     )
@@ -72,11 +72,10 @@ def test_gaussian_scores_equal_scoringrules_and_scipy() -> None:
 
 @pytest.mark.parametrize(("fair", "name"), [(True, "fair"), (False, "nrg")])
 def test_sample_crps_equals_scoringrules(fair: bool, name: str) -> None:
-    reference = pytest.importorskip("scoringrules")
     mean, variance, targets = regression()
     noise = torch.randn(9, len(mean), generator=stream(1), dtype=torch.float64)
     draws = mean + variance.sqrt() * noise
-    theirs = reference.crps_ensemble(targets.numpy(), draws.T.numpy(), estimator=name)
+    theirs = scoringrules.crps_ensemble(targets.numpy(), draws.T.numpy(), estimator=name)
     ours = metrics.sample_crps(draws, targets, fair=fair)
     torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=0, atol=1e-12)
 
@@ -96,11 +95,10 @@ def test_fair_sample_crps_is_unbiased_and_the_unfair_one_too_large_as_stated() -
 
 @pytest.mark.parametrize("bins", [10, 15])
 def test_ece_equals_torchmetrics(bins: int) -> None:
-    reference = pytest.importorskip("torchmetrics.functional.classification")
     probs, labels = classifier(2000)
     ece = metrics.ECE(bins)
     ece.update(probs, labels)
-    theirs = reference.multiclass_calibration_error(probs, labels, num_classes=5, n_bins=bins)
+    theirs = torchmetrics.multiclass_calibration_error(probs, labels, num_classes=5, n_bins=bins)
     assert close(ece.compute().value, theirs)
     confidence, predicted = probs.max(1)
     assert close(metrics.calibration_error(confidence, predicted == labels, bins=bins), theirs)
@@ -120,14 +118,22 @@ def test_adaptive_ece_equals_its_definition(n: int) -> None:
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_auroc_equals_scikit_learn_and_delong_written_out(tied: bool) -> None:
-    reference = pytest.importorskip("sklearn.metrics")
     values, positive = scores(tied=tied)
     ours = metrics.auroc(values, positive)
     high, low = values[positive], values[~positive]
     wins = (high[:, None] > low).double() + 0.5 * (high[:, None] == low)
     variance = wins.mean(1).var() / len(high) + wins.mean(0).var() / len(low)
-    assert close(ours.value, reference.roc_auc_score(positive.numpy(), values.numpy()))
+    assert close(ours.value, sklearn.metrics.roc_auc_score(positive.numpy(), values.numpy()))
     assert close(ours.standard_error, math.sqrt(float(variance)))
+
+
+def test_rank_correlation_equals_scipy() -> None:
+    values, _ = scores()
+    coarse, _ = scores(seed=1, tied=True)
+    for other in (coarse, -coarse, values + coarse):
+        expected = stats.spearmanr(values.numpy(), other.numpy()).statistic
+        assert close(metrics.rank_correlation(values, other), expected)
+    assert math.isnan(metrics.rank_correlation(values, torch.ones(300)))
 
 
 def test_risk_coverage_equals_its_definition() -> None:

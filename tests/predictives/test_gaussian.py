@@ -36,6 +36,15 @@ def test_scale_zero_is_the_likelihood_itself() -> None:
     torch.testing.assert_close(found.sum(), likelihood.log_prob(moments.mean, targets))
 
 
+def test_one_number_an_example_and_an_empty_batch() -> None:
+    predictive = GaussianPredictive(regvar.Gaussian(sigma=0.3))
+    flat = regvar.Moments(torch.zeros(3), torch.ones(3))
+    expected = Normal(0.0, 1.09**0.5).log_prob(torch.ones(3))
+    torch.testing.assert_close(predictive.log_prob(flat, torch.ones(3))[0], expected)
+    nothing = regvar.Moments(torch.zeros(0, 2), torch.zeros(0, 2))
+    assert predictive.log_prob(nothing, torch.zeros(0, 2), (0.0, 1.0)).shape == (2, 0)
+
+
 def test_prediction_adds_the_noise() -> None:
     moments = logits()
     found = GaussianPredictive(regvar.Gaussian(sigma=SIGMAS)).predict(scaled(moments, 3.0))

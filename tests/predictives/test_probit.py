@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -91,22 +92,51 @@ def test_ignored_labels_are_left_out() -> None:
     torch.testing.assert_close(some, everything[:, [0, 2, 4, 5]])
 
 
-def test_classes_along_another_dimension() -> None:
+PREDICTIVES = [Probit, lambda likelihood: MonteCarlo(likelihood, samples=5)]
+
+
+@pytest.mark.parametrize("make", PREDICTIVES, ids=["Probit", "MonteCarlo"])
+def test_classes_along_another_dimension(make: Callable[..., Probit | MonteCarlo]) -> None:
     """Images of labels: [batch, classes, height] with class_dim 1."""
     flat = logits(batch=6)
     image = regvar.Moments(
         flat.mean.reshape(2, 3, 4).mT.contiguous(), flat.variance.reshape(2, 3, 4).mT.contiguous()
     )
     labels = torch.tensor([0, 3, 1, -100, 2, 0])
-    for make in (Probit, lambda likelihood: MonteCarlo(likelihood, samples=5)):
-        predictive = make(regvar.Categorical(class_dim=1))
-        assert predictive.log_prob(image, labels.reshape(2, 3)).shape == (1, 5)
-        assert predictive.predict(image).total.shape == (2, 3)
-        torch.testing.assert_close(
-            predictive.predict(image).probs.sum(1), torch.ones(2, 3, dtype=torch.float64)
-        )
-    found = Probit(regvar.Categorical(class_dim=1)).log_prob(image, labels.reshape(2, 3))
-    torch.testing.assert_close(found, Probit(regvar.Categorical()).log_prob(flat, labels))
+    plain, along = make(regvar.Categorical()), make(regvar.Categorical(class_dim=1))
+    torch.testing.assert_close(
+        along.log_prob(image, labels.reshape(2, 3)), plain.log_prob(flat, labels)
+    )
+    found, expected = along.predict(image), plain.predict(flat)
+    torch.testing.assert_close(found.probs, expected.probs.reshape(2, 3, 4).mT)
+    torch.testing.assert_close(found.epistemic, expected.epistemic.reshape(2, 3))
+    torch.testing.assert_close(found.total, expected.total.reshape(2, 3))
+
+
+@pytest.mark.parametrize("make", PREDICTIVES, ids=["Probit", "MonteCarlo"])
+def test_scored_in_parts_as_at_once(
+    make: Callable[..., Probit | MonteCarlo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vocabulary's logits are scored some at a time, which is seen nowhere."""
+    moments, words = logits(batch=7), torch.tensor([0, 3, -100, 2, 2, 0, -100])
+    yes_or_no = (moments.mean > 0.3).double()
+    cases = [(make(regvar.Categorical()), words), (make(regvar.Bernoulli()), yes_or_no)]
+    whole = [predictive.log_prob(moments, y, (0.5, 2.0)) for predictive, y in cases]
+    assert [values.shape for values in whole] == [(2, 5), (2, 7)]
+    monkeypatch.setattr("regvar.predictives.labels._AT_A_TIME", 9)
+    for values, (predictive, y) in zip(whole, cases, strict=True):
+        torch.testing.assert_close(predictive.log_prob(moments, y, (0.5, 2.0)), values)
+
+
+@pytest.mark.parametrize("make", PREDICTIVES, ids=["Probit", "MonteCarlo"])
+def test_an_empty_batch_has_no_data(make: Callable[..., Probit | MonteCarlo]) -> None:
+    nothing = regvar.Moments(torch.zeros(0, 4), torch.zeros(0, 4))
+    for likelihood, y in (
+        (regvar.Categorical(), torch.zeros(0).long()),
+        (regvar.Bernoulli(), torch.zeros(0, 4)),
+    ):
+        assert make(likelihood).log_prob(nothing, y, (0.5, 2.0)).shape == (2, 0)
+        assert make(likelihood).predict(nothing).probs.shape == (0, 4)
 
 
 def test_mistakes() -> None:

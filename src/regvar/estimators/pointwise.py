@@ -16,12 +16,12 @@ from torch import Tensor
 
 from regvar import batches, params
 from regvar.batches import Batch
-from regvar.errors import require
+from regvar.errors import StorageError, require
 from regvar.estimators import protocol
 from regvar.log_joint import LogJoint
 from regvar.network import Fingerprint, Network
 from regvar.regularizers import OutputAt
-from regvar.results import Displacement, Moments, Solution
+from regvar.results import Displacement, Moments, Packed, Solution
 from regvar.solvers import ConjugateGradient, Solver
 from regvar.solvers.tangent import blocks, worse
 
@@ -97,6 +97,28 @@ class Pointwise:
         generator = torch.Generator().manual_seed(seed)
         eps = torch.randn(samples, mean.numel(), generator=generator, dtype=torch.float64)
         return mean + (eps.to(root) @ root.mT).reshape(samples, *mean.shape)
+
+    def pack(self) -> Packed:
+        """Its solver."""
+        return Packed({"solver": self.solver})
+
+    @classmethod
+    def unpack(
+        cls,
+        packed: Packed,
+        network: Network,
+        fitted: Fingerprint,
+        solution: Solution | None,
+        joint: LogJoint | None,
+    ) -> Pointwise:
+        """What `pack` gave, for the same network."""
+        if joint is None:
+            raise StorageError(
+                "joint must be a LogJoint for a pointwise estimator, but is a bare module: every "
+                "query needs a solve with the data."
+            )
+        last = [] if solution is None else [solution]
+        return cls(joint, packed.settings["solver"], fitted, last)
 
     def _mean(self, x: Batch) -> Tensor:
         self.network.require_unchanged(self.fitted)

@@ -30,9 +30,14 @@ class Estimator(Protocol):
         ...
 
 
+def check_joint(joint: object) -> None:
+    """Refuse anything but a log joint at the door."""
+    require(isinstance(joint, LogJoint), "joint", "a regvar.LogJoint", joint)
+
+
 def check(joint: object, solver: object) -> None:
     """Refuse swapped or missing arguments at the door."""
-    require(isinstance(joint, LogJoint), "joint", "a regvar.LogJoint", joint)
+    check_joint(joint)
     require(
         isinstance(solver, Solver) and not isinstance(solver, type),
         "solver",

@@ -22,7 +22,7 @@ from regvar.estimators import protocol
 from regvar.log_joint import LogJoint
 from regvar.network import Fingerprint, Network
 from regvar.regularizers import RandomLinear
-from regvar.results import Displacement, Moments, Solution
+from regvar.results import Displacement, Moments, Packed, Solution
 from regvar.solvers import ConjugateGradient, Finetune, Solver
 
 
@@ -106,6 +106,22 @@ class Sampled:
         responses = self._responses(x)
         with torch.no_grad(), self.network.guard():
             return self.network.outputs(x) + responses
+
+    def pack(self) -> Packed:
+        """Its displacements."""
+        return Packed(displacements=self.displacements)
+
+    @classmethod
+    def unpack(
+        cls,
+        packed: Packed,
+        network: Network,
+        fitted: Fingerprint,
+        solution: Solution | None,
+        joint: LogJoint | None,
+    ) -> Sampled:
+        """What `pack` gave, for the same network."""
+        return cls(network, packed.displacements, solution, fitted, joint)
 
     def _responses(self, x: Batch) -> Tensor:
         self.network.require_unchanged(self.fitted)

@@ -17,7 +17,8 @@ from regvar.metrics.densities import (
 from regvar.metrics.estimate import Estimate
 from regvar.metrics.labels import LabelScores, label_log_probs, label_scores
 from regvar.metrics.means import CRPS, NLL, PICP, Accuracy, Brier
-from regvar.metrics.risk_coverage import Curve, RiskCoverage, risk_coverage
+from regvar.metrics.ranks import rank_correlation
+from regvar.metrics.risk_coverage import RiskCoverage, RiskCurve, risk_coverage
 
 __all__ = [
     "AUROC",
@@ -29,11 +30,11 @@ __all__ = [
     "AdaptiveECE",
     "Bootstrapped",
     "Brier",
-    "Curve",
     "Estimate",
     "LabelScores",
     "Reliability",
     "RiskCoverage",
+    "RiskCurve",
     "auroc",
     "bootstrap",
     "calibration_error",
@@ -42,6 +43,7 @@ __all__ = [
     "gaussian_log_density",
     "label_log_probs",
     "label_scores",
+    "rank_correlation",
     "risk_coverage",
     "sample_crps",
 ]

@@ -30,7 +30,7 @@ def gaussian_log_density(mean: Tensor, variance: Tensor, targets: Tensor) -> Ten
             "noise σ² to the epistemic variance."
         )
     logs = -0.5 * ((y - mu).square() / v + torch.log(2 * math.pi * v))
-    return logs.reshape(len(logs), -1).sum(1)
+    return _outputs_last(logs).sum(1)
 
 
 def gaussian_coverage(
@@ -50,7 +50,7 @@ def gaussian_coverage(
     mu, v, y = _checked(mean, variance, targets)
     quantile = torch.special.ndtri(torch.tensor(0.5 + level / 2, dtype=torch.float64))
     inside = ((y - mu).abs() <= quantile * v.sqrt()).double()
-    return inside.reshape(len(inside), -1).mean(1)
+    return _outputs_last(inside).mean(1)
 
 
 def gaussian_crps(mean: Tensor, variance: Tensor, targets: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def gaussian_crps(mean: Tensor, variance: Tensor, targets: Tensor) -> Tensor:
     density = torch.exp(-0.5 * z.square()) / math.sqrt(2 * math.pi)
     spread = z * torch.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi)
     scores = torch.where(sigma > 0, sigma * spread, distance)
-    return scores.reshape(len(scores), -1).mean(1)
+    return _outputs_last(scores).mean(1)
 
 
 def sample_crps(samples: Tensor, targets: Tensor, *, fair: bool = True) -> Tensor:
@@ -112,7 +112,7 @@ def sample_crps(samples: Tensor, targets: Tensor, *, fair: bool = True) -> Tenso
     weight = 2 * torch.arange(1, draws + 1, dtype=torch.float64) - draws - 1
     pairs = torch.tensordot(weight, ordered, 1)  # Σ_{k<l} |x_k − x_l|
     scores = offsets.abs().mean(0) - pairs / (draws * (draws - 1 if fair else draws))
-    return scores.reshape(len(scores), -1).mean(1)
+    return _outputs_last(scores).mean(1)
 
 
 def _checked(mean: Tensor, variance: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,6 +137,11 @@ def _checked(mean: Tensor, variance: Tensor, targets: Tensor) -> tuple[Tensor, T
             "of a standard deviation."
         )
     return mu, v, y
+
+
+def _outputs_last(values: Tensor) -> Tensor:
+    """[batch, outputs], one output where there is none; also of an empty batch."""
+    return values.unsqueeze(-1).flatten(1)
 
 
 def _require_finite(name: str, tensor: Tensor) -> None:

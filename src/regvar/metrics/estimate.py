@@ -65,7 +65,8 @@ class RunningMean:
         if not self.count or not other.count:
             return self if self.count else other
         count = self.count + other.count
-        shift = (other.mean - self.mean) ** 2 * (self.count / count * other.count)
+        apart = other.mean - self.mean
+        shift = apart * apart * (self.count / count * other.count)  # `**` would raise, not be inf
         return RunningMean(count, self.total + other.total, self.squares + other.squares + shift)
 
     def estimate(self, metric: str, *, proportion: bool = False) -> Estimate:

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+
+from regvar.errors import DataError
+from regvar.metrics.estimate import float64
+
+
+def rank_correlation(first: Tensor, second: Tensor) -> float:
+    """Spearman's rank correlation, ties at their mean rank; NaN if either is constant.
+
+    >>> import torch
+    >>> from regvar.metrics import rank_correlation
+    >>> round(rank_correlation(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 9.0, 5.0])), 6)
+    0.5
+    """
+    if first.shape != second.shape:
+        raise DataError(
+            f"second must have the shape of first, {tuple(first.shape)}, but has "
+            f"{tuple(second.shape)}. Give one of each per datum."
+        )
+    ranks = [midranks(float64(values).flatten()) for values in (first, second)]
+    a, b = (r - r.mean() for r in ranks)
+    size = float(a.norm() * b.norm())
+    return float(a @ b) / size if size > 0 else math.nan
 
 
 def tied_groups(keys: Tensor) -> tuple[Tensor, Tensor]:

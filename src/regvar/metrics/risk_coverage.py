@@ -16,7 +16,7 @@ Chunks = tuple[tuple[Tensor, Tensor], ...]
 
 
 @dataclass(frozen=True)
-class Curve:
+class RiskCurve:
     """Risk at each coverage k/n, the k least uncertain answers being kept."""
 
     coverage: Tensor  # k/n, [n], float64
@@ -24,7 +24,7 @@ class Curve:
     area: Estimate  # AURC = mean of the risks (Geifman and El-Yaniv 2017)
 
 
-def risk_coverage(uncertainty: Tensor, loss: Tensor) -> Curve:
+def risk_coverage(uncertainty: Tensor, loss: Tensor) -> RiskCurve:
     """The risk-coverage curve and its area; lower is better.
 
     Of tied uncertainties none is preferred: each risk is its mean over the orders of the ties.
@@ -54,7 +54,7 @@ def risk_coverage(uncertainty: Tensor, loss: Tensor) -> Curve:
     passed = tied_means(u, _from_here(smooth / rank))
     influence = losses * weight - passed
     error = float(influence.std()) / math.sqrt(n) if n > 1 else math.nan
-    return Curve(rank / n, risk, Estimate(float(risk.mean()), error, n))
+    return RiskCurve(rank / n, risk, Estimate(float(risk.mean()), error, n))
 
 
 @dataclass
@@ -83,7 +83,7 @@ class RiskCoverage:
         require_like(self, other)
         return RiskCoverage(self.state + other.state)
 
-    def curve(self) -> Curve:
+    def curve(self) -> RiskCurve:
         """The whole curve so far."""
         nothing = torch.zeros(0).double()
         uncertainty = torch.cat([nothing, *(u for u, _ in self.state)])

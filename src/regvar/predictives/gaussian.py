@@ -39,21 +39,20 @@ class GaussianPredictive:
         """Refuse a likelihood without σ."""
         _check_likelihood(self.likelihood)
 
-    def log_prob(
-        self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,), first_row: int = 0
-    ) -> Tensor:
+    def log_prob(self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,)) -> Tensor:
         """Log N(y | f, s σ²_f + σ²), summed over the outputs of an example: [scales, batch]."""
         y = self.likelihood.check(moments.mean, targets)
         f, variance = full_precision(moments.mean), full_precision(moments.variance)
         error = (y.to(f) - f).square()
         noise = self.likelihood.variance(f)
-        values = [
-            -0.5 * (error / v + torch.log(2 * math.pi * v))
-            for v in (scale * variance + noise for scale in scales)
-        ]
-        return torch.stack([v.reshape(v.shape[0], -1).sum(1) for v in values])
+        rows: list[Tensor] = []
+        for scale in scales:
+            v = scale * variance + noise
+            logs = -0.5 * (error / v + torch.log(2 * math.pi * v))
+            rows.append(logs.unsqueeze(-1).flatten(1).sum(1))
+        return torch.stack(rows)
 
-    def predict(self, moments: Moments, first_row: int = 0) -> Regression:
+    def predict(self, moments: Moments) -> Regression:
         """Mean and variance of the next observation."""
         f = full_precision(moments.mean)
         noise = self.likelihood.variance(f).expand(f.shape)

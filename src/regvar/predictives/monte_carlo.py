@@ -2,9 +2,10 @@
 
     p(y | x) = (1/S) Σ_k p(y | f + √(s σ²_f) ⊙ ε_k),   ε_k ~ N(0, I)
 
-with the variance scale s and the logits independent given x, as their diagonal variance says. One
-draw is held at a time. Each row of the data has random numbers of its own: the answer is the same
-for every batch size (as long as `first_row` counts on), and smooth in the scale.
+with the variance scale s and the logits independent given x, as their diagonal variance says. All
+labels are read with the same S draws ε_k: an answer does not depend on what else is in a batch, is
+smooth in the scale, and comparisons of inputs, scales and methods share their random error. One
+draw is held at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from regvar import noise
 from regvar.errors import require
-from regvar.likelihoods.protocol import full_precision
+from regvar.likelihoods import Categorical
 from regvar.predictives import labels
 from regvar.predictives.labels import LabelModel
 from regvar.predictives.prediction import Classification
@@ -30,7 +31,10 @@ _STREAM = 20  # keeps these random numbers apart from those of the regularizers
 
 @dataclass(frozen=True)
 class MonteCarlo:
-    """Softmax or sigmoid averaged over S draws: a probability's error is at most 1/(2√S).
+    """Softmax or sigmoid averaged over S draws: a probability's standard error is ≤ 1/(2√S).
+
+    Costs S evaluations for every scale that calibration tries: over a large vocabulary give
+    `calibrate` a short grid.
 
     >>> import torch, regvar
     >>> from regvar.predictives import MonteCarlo
@@ -49,36 +53,37 @@ class MonteCarlo:
         labels.check_likelihood(self.likelihood)
         require(self.samples >= 1, "samples", "at least 1", self.samples)
 
-    def log_prob(
-        self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,), first_row: int = 0
-    ) -> Tensor:
+    def log_prob(self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,)) -> Tensor:
         """Log of the averaged probability at each scale, the same draws for all: [scales, data]."""
-        y = self.likelihood.check(moments.mean, targets)
-        f = full_precision(moments.mean)
-        sums = [torch.full(y.shape, -math.inf, dtype=f.dtype, device=f.device) for _ in scales]
-        for step in self._steps(moments, first_row):
-            for k, scale in enumerate(scales):
-                value = labels.log_prob(self.likelihood, f + math.sqrt(scale) * step, y)
-                sums[k] = torch.logaddexp(sums[k], value)
-        means = [total - math.log(self.samples) for total in sums]
-        return torch.stack([labels.per_datum(self.likelihood, mean, y) for mean in means])
+        columns: list[Tensor] = []
+        for f, variance, y in labels.scored(self.likelihood, moments, targets):
+            std = variance.sqrt().to(f)
+            sums = [torch.full(y.shape, -math.inf, dtype=f.dtype, device=f.device) for _ in scales]
+            for eps in self._draws(f):
+                step = std * eps
+                for k, scale in enumerate(scales):
+                    value = labels.log_prob(self.likelihood, f + math.sqrt(scale) * step, y)
+                    sums[k] = torch.logaddexp(sums[k], value)
+            columns.append(torch.stack(sums) - math.log(self.samples))
+        return labels.per_datum(torch.cat(columns, 1))
 
-    def predict(self, moments: Moments, first_row: int = 0) -> Classification:
+    def predict(self, moments: Moments) -> Classification:
         """Probabilities; the mutual information is H[mean of p] − mean of H[p]."""
-        f = full_precision(moments.mean)
+        return labels.predicted(self.likelihood, moments, self._reading)
+
+    def _reading(self, f: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        std = variance.sqrt().to(f)
         probs = torch.zeros_like(f)
         expected = torch.zeros_like(labels.entropy(self.likelihood, probs))
-        for step in self._steps(moments, first_row):
-            p = labels.probabilities(self.likelihood, f + step)
+        for eps in self._draws(f):
+            p = labels.probabilities(self.likelihood, f + std * eps)
             probs += p / self.samples
             expected += labels.entropy(self.likelihood, p) / self.samples
         probs = probs.clamp(max=1)
-        total = labels.entropy(self.likelihood, probs)
-        epistemic = (total - expected).clamp(min=0)
-        return Classification(probs, aleatoric=total - epistemic, epistemic=epistemic)
+        return probs, labels.entropy(self.likelihood, probs) - expected
 
-    def _steps(self, moments: Moments, first_row: int) -> Iterator[Tensor]:
-        """σ_f ⊙ ε_k, one draw at a time."""
-        std = full_precision(moments.variance).sqrt().to(full_precision(moments.mean))
+    def _draws(self, f: Tensor) -> Iterator[Tensor]:
+        """ε_k, one draw at a time: [classes] for `Categorical`, [outputs...] for `Bernoulli`."""
+        shape = f.shape[-1:] if isinstance(self.likelihood, Categorical) else f.shape[1:]
         for k in range(self.samples):
-            yield std * noise.normal((self.seed, k, _STREAM), first_row, std.shape, std)
+            yield noise.normal((self.seed, k, _STREAM), 0, torch.Size((1, *shape)), f)[0]

@@ -2,7 +2,7 @@
 
     κ_c = 1 / √(1 + π s σ²_c / 8),   p = softmax(κ ⊙ f),   or sigmoid(κ f) for yes/no labels
 
-with the variance scale s. No random numbers, and no memory beyond the logits' own.
+with the variance scale s. No random numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from regvar.likelihoods import Categorical
-from regvar.likelihoods.protocol import full_precision
 from regvar.predictives import labels
 from regvar.predictives.labels import LabelModel
 from regvar.predictives.prediction import Classification
@@ -52,31 +51,27 @@ class Probit:
         """Refuse a likelihood without labels."""
         labels.check_likelihood(self.likelihood)
 
-    def log_prob(
-        self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,), first_row: int = 0
-    ) -> Tensor:
-        """Log p(y | x) at each scale: [scales, data]; one scale's logits are held at a time."""
-        y = self.likelihood.check(moments.mean, targets)
-        f, variance = full_precision(moments.mean), full_precision(moments.variance)
-        rows: list[Tensor] = []
-        for scale in scales:
-            values = labels.log_prob(self.likelihood, f * kappa(variance, scale), y)
-            rows.append(labels.per_datum(self.likelihood, values, y))
-        return torch.stack(rows)
+    def log_prob(self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,)) -> Tensor:
+        """Log p(y | x) at each scale: [scales, data]; temporaries stay small."""
+        columns = [
+            torch.stack(
+                [labels.log_prob(self.likelihood, f * kappa(variance, s), y) for s in scales]
+            )
+            for f, variance, y in labels.scored(self.likelihood, moments, targets)
+        ]
+        return labels.per_datum(torch.cat(columns, 1))
 
-    def predict(self, moments: Moments, first_row: int = 0) -> Classification:
+    def predict(self, moments: Moments) -> Classification:
         """Probabilities, and their entropy split in two."""
-        f, variance = full_precision(moments.mean), full_precision(moments.variance)
+        return labels.predicted(self.likelihood, moments, self._reading)
+
+    def _reading(self, f: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         shrink = kappa(variance)
         probs = labels.probabilities(self.likelihood, f * shrink)
-        total = labels.entropy(self.likelihood, probs)
         if isinstance(self.likelihood, Categorical):
             spread = shrink.square() * variance * probs * (1 - probs)
-            information = 0.5 * spread.sum(self.likelihood.class_dim)
-        else:
-            information = _one_logit_information(self.likelihood, f, variance)
-        epistemic = torch.minimum(information.clamp(min=0), total)
-        return Classification(probs, aleatoric=total - epistemic, epistemic=epistemic)
+            return probs, 0.5 * spread.sum(-1)
+        return probs, _one_logit_information(self.likelihood, f, variance)
 
 
 def kappa(variance: Tensor, scale: float = 1.0) -> Tensor:

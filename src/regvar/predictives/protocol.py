@@ -19,17 +19,14 @@ from regvar.results import Moments
 class Predictive(Protocol):
     """The distribution of an observation whose outputs are f ~ N(mean, scale · variance)."""
 
-    def log_prob(
-        self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,), first_row: int = 0
-    ) -> Tensor:
+    def log_prob(self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,)) -> Tensor:
         """Log p(y_i | x_i) at each variance scale: [scales, data], ignored labels left out.
 
         A datum is what the likelihood counts: a label for `Categorical`, else an example.
-        `first_row` is the number of the first row, for predictives that draw random numbers.
         """
         ...
 
-    def predict(self, moments: Moments, first_row: int = 0) -> Prediction:
+    def predict(self, moments: Moments) -> Prediction:
         """The prediction at these moments; `scaled` applies a variance scale to them."""
         ...
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch.optim import Optimizer
@@ -99,6 +100,21 @@ class Finetune:
                     residuals.append(self._residual(joint, home, regularizer, high, low))
         return self._report(tuple(found), residuals)
 
+    def drift(self, joint: LogJoint) -> Solution:
+        """θ̂(t, 0) − θ̂ with width 1: the refit at λ = 0 alone, in which training merely goes on.
+
+        It answers no right-hand side, so its residual is 0 unless it diverges.
+        """
+        joint.check()
+        with joint.network.guard(parameters=True):
+            moved = self._refit(joint, params.copy(joint.parameters), None, 0.0, False, "drift")
+        finite = params.isfinite(moved)
+        status, residual = (Status.CONVERGED, 0.0) if finite else (Status.DIVERGED, math.inf)
+        found = (Displacement(moved, 1.0),)
+        advice = "The refit left the finite numbers: lower lr."
+        solution = Solution(found, status, residual, self.epochs, advice)
+        return tangent.announce(solution, 0 if finite else 1)
+
     def _refit(
         self,
         joint: LogJoint,
@@ -156,8 +172,10 @@ class Finetune:
         """∇[L + λ t] at θ̂ + move."""
         params.write_(joint.parameters, params.combine(1.0, home, 1.0, move))
         total = joint.prior_gradient()
-        with torch.enable_grad():
-            for row, batch in joint.numbered():
+        if not joint.processes.begins:
+            total = params.zeros(total)
+        with torch.enable_grad(), joint.summed(total):
+            for row, batch in chain.from_iterable(joint.parts()):
                 outputs, targets = joint.network.outputs_and_targets(batch)
                 value, targets = joint.score(outputs, targets)
                 if term is not None:

@@ -1,7 +1,8 @@
 """Save and load: displacements as safetensors beside a JSON card, never a copy of the network.
 
 directory/
-  card.json                  kind, solver, status, parameter shapes, fingerprint of θ̂
+  card.json                  kind, settings, status, parameter shapes, fingerprint of θ̂
+  tensors.safetensors        what is no displacement: factors, heads, masks
   displacement-0000.safetensors ...   δ_k
   origin-0000.safetensors ...         θ_low − θ̂ of refits, once if they share it
 """
@@ -9,11 +10,9 @@ directory/
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,42 +21,25 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regvar import params
-from regvar.curvature import GGN, Hessian
 from regvar.errors import StaleError, StorageError
-from regvar.estimators import Amortized, Parameter, Pointwise, Sampled
-from regvar.linearize import CentralDifferences
 from regvar.log_joint import LogJoint
 from regvar.network import Fingerprint, Network
-from regvar.results import Displacement, Solution, Status
-from regvar.solvers import ConjugateGradient, Direct, Finetune, Jacobi, Minres, Nystrom, Stochastic
+from regvar.results import Displacement, Packed
+from regvar.storage.card import from_json, solution_from_json, solution_to_json, to_json
+from regvar.storage.kinds import KINDS, Storable
 from regvar.version import __version__
 
-FORMAT = 1
-_CARD = "card.json"
-_SETTINGS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        ConjugateGradient,
-        Minres,
-        Direct,
-        Stochastic,
-        Finetune,
-        GGN,
-        Hessian,
-        CentralDifferences,
-        Jacobi,
-        Nystrom,
-    )
-}
+__all__ = ["FORMAT", "load", "save"]
 
-Saved = Pointwise | Amortized | Sampled | Parameter
+FORMAT = 2
+_CARD, _TENSORS = "card.json", "tensors.safetensors"
 
 
-def save(uq: Saved, directory: str | Path) -> None:
-    """Write an estimator's displacements and card to `directory` (made, or replaced).
+def save(uq: Storable, directory: str | Path) -> None:
+    """Write what an estimator is made of and a card to `directory` (made, or replaced).
 
     Args:
-        uq: an estimator of ours.
+        uq: an estimator or a baseline of ours.
         directory: new, empty, or holding an earlier save.
 
     >>> import tempfile, torch, regvar
@@ -72,7 +54,7 @@ def save(uq: Saved, directory: str | Path) -> None:
     >>> torch.equal(uq.moments(x).variance, again.moments(x).variance)
     True
     """
-    if not isinstance(uq, Saved):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if type(uq).__name__ not in KINDS:
         raise StorageError(f"uq must be an estimator of regvar, but is {type(uq).__name__}.")
     target = Path(directory)
     if target.exists() and any(target.iterdir()) and not (target / _CARD).exists():
@@ -91,14 +73,10 @@ def save(uq: Saved, directory: str | Path) -> None:
         fresh.rename(target)
 
 
-def _card(uq: Saved, folder: Path) -> dict[str, Any]:
-    moves: tuple[Displacement, ...]
-    if isinstance(uq, Pointwise):
-        moves = ()
-    elif isinstance(uq, Sampled):
-        moves = uq.displacements
-    else:
-        moves = (uq.displacement,)
+def _card(uq: Storable, folder: Path) -> dict[str, Any]:
+    packed = uq.pack()
+    if packed.tensors:
+        save_file(_contiguous(packed.tensors), folder / _TENSORS)
     return {
         "format": FORMAT,
         "regvar": __version__,
@@ -106,9 +84,10 @@ def _card(uq: Saved, folder: Path) -> dict[str, Any]:
         "kind": type(uq).__name__,
         "parameters": {k: list(p.shape) for k, p in uq.network.parameters.items()},
         "fingerprint": uq.fitted.sums,
-        "displacements": _write(moves, folder),
-        "solution": _solution_to_json(uq.solution),
-        "solver": _to_json(uq.solver) if isinstance(uq, Pointwise) else None,
+        "settings": to_json(packed.settings),
+        "tensors": sorted(packed.tensors),
+        "displacements": _write(packed.displacements, folder),
+        "solution": solution_to_json(uq.solution),
     }
 
 
@@ -133,8 +112,8 @@ def _contiguous(vector: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {k: v.detach().clone(memory_format=torch.contiguous_format) for k, v in vector.items()}
 
 
-def load(directory: str | Path, joint: LogJoint | nn.Module) -> Saved:
-    """Read what `save` wrote, for the network it was fitted to.
+def load(directory: str | Path, joint: LogJoint | nn.Module) -> Any:
+    """Read what `save` wrote, for the network it was fitted to: an estimator of the same class.
 
     Args:
         directory: a saved estimator.
@@ -147,19 +126,14 @@ def load(directory: str | Path, joint: LogJoint | nn.Module) -> Saved:
     known = None if isinstance(joint, nn.Module) else joint
     fitted = Fingerprint({k: (v[0], v[1]) for k, v in card["fingerprint"].items()})
     _require_same(card, network, fitted)
-    solution = _solution_from_json(card["solution"])
-    if card["kind"] == "Pointwise":
-        if known is None:
-            raise StorageError(
-                "joint must be a LogJoint for a pointwise estimator, but is a bare module: every "
-                "query needs a solve with the data."
-            )
-        return Pointwise(known, _from_json(card["solver"]), fitted)
-    moves = _read(card["displacements"], folder, network)
-    if card["kind"] == "Sampled":
-        return Sampled(network, moves, solution, fitted, known)
-    kind = {"Amortized": Amortized, "Parameter": Parameter}[card["kind"]]
-    return kind(network, moves[0], solution, fitted, known)
+    tensors = _load(folder / _TENSORS) if card["tensors"] else {}
+    packed = Packed(
+        from_json(card["settings"]),
+        {k: v.to(network.device) for k, v in tensors.items()},
+        _read(card["displacements"], folder, network),
+    )
+    solution = solution_from_json(card["solution"])
+    return KINDS[card["kind"]].unpack(packed, network, fitted, solution, known)
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
@@ -176,6 +150,11 @@ def _read_card(folder: Path) -> dict[str, Any]:
     if card.get("format") != FORMAT:
         raise StorageError(
             f"format of {_CARD} must be {FORMAT}, but is {card.get('format')!r}. "
+            "Read it with the version of regvar that wrote it."
+        )
+    if card["kind"] not in KINDS:
+        raise StorageError(
+            f"kind of {_CARD} must be one of {sorted(KINDS)}, but is {card['kind']!r}. "
             "Read it with the version of regvar that wrote it."
         )
     return card
@@ -210,53 +189,16 @@ def _read(rows: list[dict[str, Any]], folder: Path, network: Network) -> tuple[D
 
 
 def _tensors(path: Path, network: Network) -> dict[str, Tensor]:
-    try:
-        found = load_file(path)
-    except Exception as error:
-        raise StorageError(f"{path.name} must be readable, but {error}. Save again.") from error
+    found = _load(path)
     return {
         k: found[k].to(p.device, params.work_dtype(p.dtype)) for k, p in network.parameters.items()
     }
 
 
-def _solution_to_json(solution: Solution | None) -> dict[str, Any] | None:
-    if solution is None:
-        return None
-    return {
-        "status": solution.status.name,
-        "residual": solution.residual if math.isfinite(solution.residual) else None,
-        "iterations": solution.iterations,
-        "detail": solution.detail,
-    }
-
-
-def _solution_from_json(row: dict[str, Any] | None) -> Solution | None:
-    if row is None:
-        return None
-    residual = math.nan if row["residual"] is None else row["residual"]
-    return Solution((), Status[row["status"]], residual, row["iterations"], row["detail"])
-
-
-def _to_json(value: Any) -> Any:
-    """A solver's settings; only what can be read back without running anything."""
-    if is_dataclass(value) and type(value).__name__ in _SETTINGS:
-        settings = {f.name: _to_json(getattr(value, f.name)) for f in fields(value)}
-        return {"type": type(value).__name__, **settings}
-    if isinstance(value, type) and getattr(torch.optim, value.__name__, None) is value:
-        return {"type": "torch.optim", "name": value.__name__}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise StorageError(
-        f"solver of a saved pointwise estimator must be made of plain settings, but holds "
-        f"{value!r}. Save the script that builds it instead."
-    )
-
-
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    row = cast("dict[str, Any]", value)
-    if row["type"] == "torch.optim":
-        return getattr(torch.optim, row["name"])
-    settings = {k: _from_json(v) for k, v in row.items() if k != "type"}
-    return _SETTINGS[row["type"]](**settings)
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        found = load_file(path)
+    except Exception as error:
+        raise StorageError(f"{path.name} must be readable, but {error}. Save again.") from error
+    # In the file a tensor may begin anywhere; BLAS rounds otherwise on what is not aligned.
+    return {k: v.clone() for k, v in found.items()}
