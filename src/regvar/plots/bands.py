@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from regvar.plots import style
+from regvar.plots import files, style
+
+Numbers: TypeAlias = Sequence[float] | Tensor  # [points]
+ROOM = 2.2  # of y shown beyond the data: bands far outside them are cut
 
 
 @dataclass(frozen=True)
@@ -19,8 +23,38 @@ class Panel:
 
     title: str
     note: str
-    mean: Tensor
-    std: Tensor
+    mean: Numbers
+    std: Numbers
+
+
+def bands(
+    grid: Numbers,
+    panels: Sequence[Panel],
+    data: tuple[Numbers, Numbers],
+    reference: Numbers,
+    exact: str = "exact GGN",
+    columns: int = 3,
+) -> Figure:
+    """A figure of all panels.
+
+    Args:
+        grid: the x of the curves, [points].
+        panels: one per method.
+        data: training x and y.
+        reference: the standard deviation drawn dashed in every panel (the exact one).
+        exact: what to call it.
+        columns: panels a row.
+    """
+    x, observed = _floats(grid), (_floats(data[0]), _floats(data[1]))
+    truth = _floats(reference)
+    with style.quiet():
+        drawn = style.panels(len(panels), columns, (3.1, 2.4), sharex=True, sharey=True)
+        for axis, panel in zip(drawn.axes, panels, strict=True):
+            _draw_panel(axis, x, panel, observed, (truth, exact))
+        drawn.axes[0].set_ylim(min(observed[1]) - ROOM, max(observed[1]) + ROOM)
+        drawn.axes[0].set_xlim(min(x), max(x))
+        style.legend(drawn.figure, drawn.axes)
+    return drawn.figure
 
 
 def draw_bands(
@@ -31,56 +65,31 @@ def draw_bands(
     reference: Tensor,
     columns: int = 3,
 ) -> None:
-    """Write a figure of all panels to `path`.
-
-    Args:
-        path: a PNG or SVG file.
-        grid: the x of the curves, [points].
-        panels: one per method.
-        data: training x and y.
-        reference: the standard deviation drawn dashed in every panel (the exact one).
-        columns: panels a row.
-    """
-    rows = -(-len(panels) // columns)
-    with plt.style.context(style.STYLE):
-        figure, axes = plt.subplots(
-            rows,
-            columns,
-            figsize=(3.4 * columns, 2.5 * rows),
-            sharex=True,
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
-        flat: list[Axes] = list(axes.reshape(-1))
-        for axis, panel in zip(flat, panels, strict=False):
-            _draw_panel(axis, grid, panel, data, reference)
-        for axis in flat[len(panels) :]:
-            axis.set_axis_off()
-        low = float(data[1].min()) - 2.2
-        high = float(data[1].max()) + 2.2
-        flat[0].set_ylim(low, high)
-        handles, labels = flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-        figure.savefig(path)
-        plt.close(figure)
+    """Write the figure of `bands` to `path` as PNG."""
+    path.write_bytes(files.png(bands(grid, panels, data, reference, columns=columns)))
 
 
 def _draw_panel(
-    axis: Axes, grid: Tensor, panel: Panel, data: tuple[Tensor, Tensor], reference: Tensor
+    axis: Axes,
+    x: list[float],
+    panel: Panel,
+    data: tuple[list[float], list[float]],
+    reference: tuple[list[float], str],
 ) -> None:
-    x = grid.tolist()
-    low, high = panel.mean - 2 * panel.std, panel.mean + 2 * panel.std
-    axis.fill_between(
-        x, low.tolist(), high.tolist(), color=style.BAND, lw=0, label="mean ± 2 sd of the method"
-    )
+    mean, std = _floats(panel.mean), _floats(panel.std)
+    low = [m - 2 * s for m, s in zip(mean, std, strict=True)]
+    high = [m + 2 * s for m, s in zip(mean, std, strict=True)]
+    axis.fill_between(x, low, high, color=style.BAND, lw=0, label="mean ± 2 sd of the method")
+    truth, name = reference
     for sign in (-2, 2):
-        edge = (panel.mean + sign * reference).tolist()
-        label = "± 2 sd of the exact GGN" if sign > 0 else None
+        edge = [m + sign * s for m, s in zip(mean, truth, strict=True)]
+        label = f"± 2 sd of the {name}" if sign > 0 else None
         axis.plot(x, edge, color=style.TRUTH, lw=0.9, ls=(0, (4, 2)), label=label)
-    axis.plot(x, panel.mean.tolist(), color=style.LINE, lw=1.3, label="network")
-    axis.scatter(
-        data[0].tolist(), data[1].tolist(), s=4, color=style.INK, zorder=3, label="data", lw=0
-    )
+    axis.plot(x, mean, color=style.LINE, lw=1.3, label="network")
+    axis.scatter(*data, s=5, color=style.INK, zorder=3, label="data", lw=0)
     axis.set_title(panel.title)
     axis.text(0.02, 0.02, panel.note, transform=axis.transAxes, fontsize=7.5, va="bottom")
+
+
+def _floats(values: Numbers) -> list[float]:
+    return values.tolist() if isinstance(values, Tensor) else [float(v) for v in values]
