@@ -68,7 +68,7 @@ bench-conditioning: $(READY)/bench ## conjugate gradients on MiniLM (about half 
 	$(BIN)/python tools/measured.py
 
 clean: ## remove everything built; the environment stays (rm -r .venv starts that over)
-	rm -rf site dist build regvar_demo .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf site dist build demo_output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up: a stamp file each, renewed when the pins or the dependencies change -----------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
+import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -16,6 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from regvar.distributed import loaders
 from regvar.errors import DataError, ModelError
 
 Batch = Any
@@ -165,29 +167,42 @@ def digests(tree: Batch) -> list[tuple[torch.Size, list[int]]]:
     return found
 
 
+def fingerprint(data: Iterable[Batch]) -> list[float]:
+    """Two numbers for all tensors of a pass in their order, the same in every process."""
+    count = content = 0
+    for batch in pinned(data, 0):
+        for leaf in _leaves(batch):
+            plain = leaf.detach().to("cpu").contiguous().reshape(-1).view(torch.uint8)
+            content = zlib.crc32(plain.numpy().tobytes(), content)
+            count += leaf.numel()
+    return [float(count), float(content)]
+
+
 def pinned(data: Iterable[Batch], order: int) -> Iterator[Batch]:
     """One pass over `data` whose every random choice follows from `order`.
 
     The global generators and the loader's own are seeded inside and put back outside, batch by
     batch, so that a shuffling loader yields the same order every time and the user's random
-    numbers are not touched.
+    numbers are not touched. A loader that several processes have cut up is read whole.
     """
+    data = loaders.whole(data)
     generators = _own_generators(data)
     before = [g.get_state() for g in generators]
     state = _Randomness()
     iterator: Iterator[Batch] | None = None
     try:
-        while True:
-            with state.inside():
-                if iterator is None:
-                    _seed_all(order)
-                    for g in generators:
-                        g.manual_seed(order)
-                    iterator = iter(data)
-                batch = next(iterator, _END)
-            if batch is _END:
-                return
-            yield batch
+        with loaders.epoch(data, order):
+            while True:
+                with state.inside():
+                    if iterator is None:
+                        _seed_all(order)
+                        for g in generators:
+                            g.manual_seed(order)
+                        iterator = iter(data)
+                    batch = next(iterator, _END)
+                if batch is _END:
+                    return
+                yield batch
     finally:
         for g, own in zip(generators, before, strict=True):
             g.set_state(own)
@@ -214,8 +229,7 @@ class _Randomness:
 
 
 def _own_generators(data: object) -> list[torch.Generator]:
-    owners = (data, getattr(data, "sampler", None), getattr(data, "batch_sampler", None))
-    found = (getattr(owner, "generator", None) for owner in owners)
+    found = (getattr(owner, "generator", None) for owner in loaders.samplers(data))
     unique = {id(g): g for g in found if isinstance(g, torch.Generator)}
     return list(unique.values())
 

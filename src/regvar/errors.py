@@ -35,7 +35,7 @@ class SolverWarning(UserWarning):
 
 
 class CalibrationWarning(UserWarning):
-    """A best scale or setting lies at an end of its grid, or a setting failed; the text says which."""
+    """A best setting lies at an end of its grid, or a setting failed; the text says which."""
 
 
 def require(condition: bool, argument: str, rule: str, value: object, remedy: str = "") -> None:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regvar import params
+from regvar.distributed import is_sharded
 from regvar.errors import require
 
 Call = Callable[[], Tensor]
@@ -150,6 +151,8 @@ def _relative_step(epsilon: float) -> float:
 def choose(model: nn.Module, parameters: Mapping[str, Tensor], call: Call) -> JvpMode:
     """Forward mode if it works on this network and agrees with central differences."""
     central = CentralDifferences()
+    if any(is_sharded(p) for p in parameters.values()):
+        return central  # gathered weights know nothing of their parts' tangents
     generator = torch.Generator().manual_seed(0)
     v = {
         k: torch.randn(p.shape, generator=generator).to(p.device, params.work_dtype(p.dtype))

@@ -9,7 +9,9 @@ short last batch included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from regvar import batches, params
 from regvar.batches import Batch, Forward
+from regvar.distributed import Processes
 from regvar.errors import ArgumentError, DataError
 from regvar.likelihoods import Likelihood
 from regvar.linearize import JvpMode
@@ -69,8 +72,13 @@ class LogJoint:
 
     @property
     def model(self) -> nn.Module:
-        """The user's module."""
+        """The user's module, out of its DDP wrapper."""
         return self.network.model
+
+    @property
+    def processes(self) -> Processes:
+        """Those that share the work (`regvar.distributed`); one alone for a bare module."""
+        return self.network.processes
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -103,6 +111,54 @@ class LogJoint:
             yield row, batch
             row += batches.length(batch) or 1
 
+    def parts(
+        self, order: int = 0, data: Iterable[Batch] | None = None
+    ) -> Iterator[list[tuple[int, Batch]]]:
+        """The same pass, batch by batch: this process's own rows of each; alone, all of them.
+
+        A list of none or one, so that a process without rows can still keep step. `data` are
+        other batches to share, such as probes.
+        """
+        first = 0
+        for batch in batches.pinned(self.data if data is None else data, order):
+            rows = batches.length(batch)
+            yield self._own(first, rows, batch)
+            first += rows or 1
+
+    def _own(self, first: int, rows: int | None, batch: Batch) -> list[tuple[int, Batch]]:
+        processes = self.processes
+        if processes.alone:
+            return [(first, batch)]
+        divisible = rows is not None and self._surveyed().divisible
+        if processes.sharded and (rows is None or not divisible or rows < processes.count):
+            raise DataError(
+                f"batches of a sharded model must have a row for each of the {processes.count} "
+                f"processes, since all must take part, but one has {rows if divisible else 1}. "
+                "Choose a batch_size that leaves a longer last batch."
+            )
+        if rows is None or not divisible:
+            return [] if processes.rank else [(first, batch)]
+        start, stop = processes.span(rows)
+        return [(first + start, batches.rows(batch, start, stop))] if stop > start else []
+
+    def require_same(self, data: Iterable[Batch], name: str) -> None:
+        """Refuse data of which each process has brought its own part."""
+        if self.processes.alone:
+            return
+        if not self.processes.same(batches.fingerprint(data)):
+            raise DataError(
+                f"{name} must be the same in every process, but they differ. Pass whole batches, "
+                "a loader from accelerator.prepare, or one with a DistributedSampler: each "
+                "process takes its own rows of them."
+            )
+
+    @contextmanager
+    def summed(self, *vectors: Mapping[str, Tensor]) -> Generator[None]:
+        """Inside, add to `vectors` over `parts`; outside they are sums over all data."""
+        self._surveyed()
+        with self.processes.summed(*vectors):
+            yield
+
     def remember(self, key: object, build: Callable[[], Any]) -> Any:
         """What was once computed at these parameters, or what `build` computes now."""
         now = self.network.fingerprint()
@@ -117,7 +173,9 @@ class LogJoint:
         Raises an error of ours that says what to do. Repeated calls only look at the module.
         """
         self.prior.check(self.parameters)
-        self._surveyed().recheck(self)
+        survey_ = self._surveyed()
+        with self.processes.summed():
+            survey_.recheck(self)
 
     def _surveyed(self) -> Survey:
         if self._survey is None:
@@ -150,18 +208,19 @@ class LogJoint:
         Its mean over an epoch is −(L + Σ extra)/n (Eq. 15 with λ t_b as `extra`).
         """
         survey_ = self._surveyed()
-        share = self.log_prior() / survey_.num_batches
-        total = log_likelihood + share.to(log_likelihood.device) + extra
+        device = log_likelihood.device
+        share = self.processes.once(lambda: (self.log_prior() / survey_.num_batches).to(device))
+        total = log_likelihood + share + extra
         return -(survey_.num_batches / survey_.size) * total
 
     def value(self) -> float:
         """L(θ̂), constants included."""
         with torch.no_grad(), self.network.guard():
-            total = sum(
-                float(self.score(*self.network.outputs_and_targets(batch))[0])
-                for batch in self.batches()
-            )
-            return total + float(self.log_prior())
+            total = 0.0
+            with self.summed():
+                for _, batch in chain.from_iterable(self.parts()):
+                    total += float(self.score(*self.network.outputs_and_targets(batch))[0])
+            return self.processes.total(total) + float(self.log_prior())
 
     def gradient(self) -> Params:
         """∇L(θ̂), summed over the data."""
@@ -170,8 +229,8 @@ class LogJoint:
     def likelihood_gradient(self) -> Params:
         """∇ Σ log p(y_i | f_i)."""
         total = params.zeros(self.parameters)
-        with self.network.guard(), torch.enable_grad():
-            for batch in self.batches():
+        with self.network.guard(), torch.enable_grad(), self.summed(total):
+            for _, batch in chain.from_iterable(self.parts()):
                 value, _ = self.score(*self.network.outputs_and_targets(batch))
                 params.add_(total, self.network.pull_back(value))
         return total
@@ -179,7 +238,7 @@ class LogJoint:
     def prior_gradient(self) -> Params:
         """∇ log p(θ)."""
         with torch.enable_grad():
-            return self.network.pull_back(self.log_prior())
+            return self.network.gradient_of(self.log_prior())
 
 
 def _check_types(model: object, data: object, likelihood: object) -> None:

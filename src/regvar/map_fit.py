@@ -93,8 +93,7 @@ def fit_map(
         require(lr is None, "lr", "None with a built optimizer", lr)
         built = optimizer
     else:
-        trainable: list[torch.Tensor] = list(joint.parameters.values())
-        built = training.build(optimizer or torch.optim.Adam, trainable, lr)
+        built = training.build(optimizer or torch.optim.Adam, [*joint.parameters.values()], lr)
     joint.model.eval()
     joint.check()
     joint.model.train()
@@ -104,6 +103,7 @@ def fit_map(
         walk = training.maximize(joint, built, plan, "MAP")
     finally:
         joint.model.eval()
+    joint.processes.from_first_(joint.model.buffers())  # running means, each of its own rows
     built.zero_grad(set_to_none=True)
     if not math.isfinite(walk.loss) or joint.value() < before:
         warnings.warn(

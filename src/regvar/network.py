@@ -7,7 +7,8 @@ come back bit for bit, also when an exception passes.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regvar import batches, linearize, params
+from regvar import batches, distributed, linearize, params, widening
 from regvar.batches import Batch, Forward
 from regvar.errors import ModelError, StaleError
 from regvar.linearize import JvpMode
@@ -47,11 +48,17 @@ class Network:
         self, model: nn.Module, forward: Forward | None = None, jvp: JvpMode | None = None
     ) -> None:
         """Wrap `model`; `forward` and `jvp` as in `LogJoint`."""
-        self.model = model
+        self.model, self.processes = distributed.unwrapped(model)
         self.custom = forward is not None
         self._forward = forward or batches.default_forward
+        if self.processes.sharded and jvp is not None and jvp.name == "forward":
+            raise ModelError(
+                "jvp must be CentralDifferences() for a sharded model, but is ForwardMode(): "
+                "gathered weights lose tangents. Leave jvp=None."
+            )
         self._jvp = jvp
         self._verified: tuple[object, Fingerprint] | None = None
+        self._wide = False
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -70,8 +77,12 @@ class Network:
 
     def outputs_and_targets(self, batch: Batch) -> tuple[Tensor, object]:
         """f_θ̂ on a batch, with whatever targets it carries."""
-        outputs, targets = self._forward(self.model, batches.to_device(batch, self.device))
-        return outputs, targets
+        batch = batches.to_device(batch, self.device)
+        if self.processes.sharded:
+            distributed.regathered(self.model)
+        if not self._wide:
+            return self._forward(self.model, batch)
+        return widening.evaluated(lambda: self._forward(self.model, batch), self.device)
 
     def outputs(self, batch: Batch) -> Tensor:
         """f_θ̂ on a batch: [batch, outputs...]."""
@@ -101,18 +112,44 @@ class Network:
             return self.pull_back(outputs, u)
 
     def pull_back(self, outputs: Tensor, u: Tensor | None = None, keep: bool = False) -> Params:
-        """The gradient of ⟨outputs, u⟩, zero for parameters that the outputs do not reach."""
+        """The gradient of ⟨outputs, u⟩, zero for parameters that the outputs do not reach.
+
+        Of sharded parameters it is the mean over processes: their gradients are reduced as they
+        are computed.
+        """
         parameters = self.parameters
         if not outputs.requires_grad:
             return params.zeros(parameters)
+        if self.processes.sharded:
+            return self._backward(outputs, u, keep)
         grads: Any = torch.autograd.grad(
             outputs, list(parameters.values()), u, retain_graph=keep, allow_unused=True
         )
+        return self._as_vector(grads)
+
+    def gradient_of(self, value: Tensor) -> Params:
+        """The gradient of a function of the parameters alone, such as the prior."""
+        grads: Any = torch.autograd.grad(value, list(self.parameters.values()), allow_unused=True)
+        return self._as_vector(grads)
+
+    def _backward(self, outputs: Tensor, u: Tensor | None, keep: bool) -> Params:
+        """FSDP2 reduces gradients on their way to `.grad`, and nowhere else."""
+        parameters = self.parameters.values()
+        for p in parameters:
+            p.grad = None
+        distributed.regathered(self.model)
+        torch.autograd.backward(outputs, u, retain_graph=keep)
+        found = self._as_vector([p.grad for p in parameters])
+        for p in parameters:
+            p.grad = None
+        return found
+
+    def _as_vector(self, grads: Sequence[Tensor | None]) -> Params:
         return {
             k: torch.zeros_like(p, dtype=params.work_dtype(p.dtype))
             if g is None
             else g.detach().to(params.work_dtype(p.dtype))
-            for (k, p), g in zip(parameters.items(), grads, strict=True)
+            for (k, p), g in zip(self.parameters.items(), grads, strict=True)
         }
 
     def responses(self, batch: Batch, moves: tuple[Displacement, ...]) -> Iterator[Tensor]:
@@ -144,14 +181,18 @@ class Network:
 
     @contextmanager
     def guard(self, parameters: bool = False) -> Generator[None]:
-        """Leave no trace of the block on the module; `parameters` also restores their values."""
+        """Leave no trace of the block on the module; `parameters` also restores their values.
+
+        Inside, a half-precision network computes in single precision (`regvar.widening`).
+        """
         modules = list(self.model.modules())
         modes = [m.training for m in modules]
         flags = [(p, p.requires_grad, p.grad) for p in self.model.parameters()]
         kept = {k: p.detach().clone() for k, p in self.parameters.items()} if parameters else {}
         buffers = [(b, b.detach().clone()) for b in self.model.buffers()]
         try:
-            yield
+            with self._in_single_precision():
+                yield
         finally:
             params.write_({k: p for k, p in self.parameters.items() if k in kept}, kept)
             for p, requires_grad, grad in flags:
@@ -162,19 +203,38 @@ class Network:
             for module, training in zip(modules, modes, strict=True):
                 module.training = training
 
+    @contextmanager
+    def _in_single_precision(self) -> Generator[None]:
+        if self._wide or not widening.is_narrow(self.model, self.device):
+            yield
+            return
+        self._wide = True
+        try:
+            with widening.widened(self.model, self.parameters):
+                yield
+        finally:
+            self._wide = False
+
     def fingerprint(self) -> Fingerprint:
         """Two sums over each parameter."""
         sums: dict[str, tuple[float, float]] = {}
         for k, p in self.parameters.items():
-            flat = p.detach().reshape(-1)
-            total = flat.sum(dtype=torch.float64)
-            sums[k] = (float(total), float(torch.linalg.vector_norm(flat, dtype=torch.float64)))
+            flat = distributed.local(p.detach()).reshape(-1)
+            total = float(flat.sum(dtype=torch.float64))
+            norm = float(torch.linalg.vector_norm(flat, dtype=torch.float64))
+            if self.processes.sharded:
+                total = distributed.gathered(total, p)
+                norm = math.sqrt(distributed.gathered(norm**2, p))
+            sums[k] = (total, norm)
         return Fingerprint(sums)
 
     def require_unchanged(self, fitted: Fingerprint) -> None:
         """Raise `StaleError` unless the parameters are those of the fit."""
         glance = self._glance()
-        if self._verified == (glance, fitted):
+        known = self._verified == (glance, fitted)
+        if self.processes.sharded:  # all processes look again if one must
+            known = not self.processes.total(not known)
+        if known:
             return
         if not self.fingerprint().matches(fitted):
             raise StaleError(
@@ -187,9 +247,9 @@ class Network:
         """Cheap enough for every call: storage, version and three values of each parameter."""
         found: list[tuple[int, int, list[float]]] = []
         for p in self.parameters.values():
-            flat = p.detach().reshape(-1)
+            flat = distributed.local(p.detach()).reshape(-1)
             places = [0, flat.numel() // 2, -1] if flat.numel() else []
-            found.append((p.data_ptr(), p._version, flat[places].tolist()))
+            found.append((flat.data_ptr(), p._version, flat[places].tolist()))
         return found
 
 

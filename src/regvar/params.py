@@ -1,7 +1,8 @@
 """Algebra on parameter vectors, held as `{name: tensor}`.
 
 A vector has one tensor per trainable parameter, in the parameter's shape and on its device, so
-that a network spread over several devices needs nothing special. Half-precision parameters get
+that a network spread over several devices needs nothing special; of a sharded parameter (FSDP2)
+it is sharded alike, and sums are over all parts. Half-precision parameters get
 float32 vectors (`work_dtype`): differences of two networks are lost below that.
 """
 
@@ -11,11 +12,13 @@ float32 vectors (`work_dtype`): differences of two networks are lost below that.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+
+from regvar.distributed import full, gathered, is_sharded, local, placed
 
 Params = dict[str, Tensor]
 
@@ -37,12 +40,25 @@ def copy(vector: Mapping[str, Tensor]) -> Params:
 
 def dot(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
     """⟨a, b⟩, partial sums added in double precision."""
-    return math.fsum(float(torch.dot(a[k].reshape(-1), b[k].reshape(-1))) for k in a)
+    terms = [
+        (v, float(torch.dot(local(v).reshape(-1), local(b[k]).reshape(-1)))) for k, v in a.items()
+    ]
+    return _over_shards(terms)
 
 
 def norm(a: Mapping[str, Tensor]) -> float:
     """‖a‖₂."""
     return math.sqrt(max(dot(a, a), 0.0))
+
+
+def _over_shards(terms: Iterable[tuple[Tensor, float]]) -> float:
+    """Σ of what each process has found in its part of each tensor."""
+    own = list(terms)
+    total = math.fsum(value for v, value in own if not is_sharded(v))
+    sharded = [(v, value) for v, value in own if is_sharded(v)]
+    if not sharded:
+        return total
+    return total + gathered(math.fsum(value for _, value in sharded), sharded[0][0])
 
 
 def add_(y: Params, x: Mapping[str, Tensor], alpha: float = 1.0) -> Params:
@@ -66,7 +82,7 @@ def combine(a: float, x: Mapping[str, Tensor], b: float, y: Mapping[str, Tensor]
 
 def isfinite(a: Mapping[str, Tensor]) -> bool:
     """Whether every entry is finite."""
-    return all(bool(torch.isfinite(v).all()) for v in a.values())
+    return not _over_shards([(v, 1.0 - float(torch.isfinite(local(v)).all())) for v in a.values()])
 
 
 def size(a: Mapping[str, Tensor]) -> int:
@@ -76,23 +92,23 @@ def size(a: Mapping[str, Tensor]) -> int:
 
 def flatten(a: Mapping[str, Tensor]) -> Tensor:
     """One long vector, for dense algebra on small nets."""
-    return torch.cat([v.reshape(-1) for v in a.values()])
+    return torch.cat([full(v).reshape(-1) for v in a.values()])
 
 
 def unflatten(vector: Tensor, like: Mapping[str, Tensor]) -> Params:
     """The inverse of `flatten` in the space of `like`."""
     parts = vector.split([v.numel() for v in like.values()])
-    return {k: p.reshape(v.shape) for (k, v), p in zip(like.items(), parts, strict=True)}
+    return {k: placed(p.reshape(v.shape), v) for (k, v), p in zip(like.items(), parts, strict=True)}
 
 
 def randn(like: Mapping[str, Tensor], generator: torch.Generator) -> Params:
     """ξ ~ N(0, I); drawn on the CPU in double precision: one seed, the same numbers everywhere."""
-    return {
-        k: torch.randn(v.shape, generator=generator, dtype=torch.float64).to(
-            v.device, work_dtype(v.dtype)
-        )
-        for k, v in like.items()
-    }
+
+    def draw(v: Tensor) -> Tensor:
+        whole = torch.randn(v.shape, generator=generator, dtype=torch.float64)
+        return placed(whole.to(v.device, work_dtype(v.dtype)), v)
+
+    return {k: draw(v) for k, v in like.items()}
 
 
 def write_(parameters: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regvar import params
+from regvar.distributed import full, placed
 from regvar.errors import ArgumentError, require
 from regvar.params import Params
 
@@ -88,7 +89,8 @@ class GaussianPrior:
             for k, p in parameters.items()
             for rho in [self._rho(k, p)]
         ]
-        return torch.stack([t.to(total[0].device) for t in total]).sum()
+        whole = [full(t) for t in total]
+        return torch.stack([t.to(whole[0].device) for t in whole]).sum()
 
     def curvature(self, v: Mapping[str, Tensor]) -> Params:
         """ρ v."""
@@ -105,11 +107,14 @@ class GaussianPrior:
     def _rho(self, name: str, like: Tensor) -> Tensor:
         given = self.precision
         value = given[name] if isinstance(given, Mapping) else given
-        return torch.as_tensor(value, dtype=params.work_dtype(like.dtype), device=like.device)
+        rho = torch.as_tensor(value, dtype=params.work_dtype(like.dtype), device=like.device)
+        return placed(rho, like) if rho.dim() else rho
 
     def _centered(self, name: str, p: Tensor) -> Tensor:
         p = p.to(params.work_dtype(p.dtype))
-        return p if self.mean is None else p - self.mean[name].to(p)
+        if self.mean is None:
+            return p
+        return p - placed(self.mean[name].to(p.device, p.dtype), p)
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,8 @@ class LaplacePrior:
             - self.rate * p.to(params.work_dtype(p.dtype)).abs().sum()
             for p in parameters.values()
         ]
-        return torch.stack([t.to(total[0].device) for t in total]).sum()
+        whole = [full(t) for t in total]
+        return torch.stack([t.to(whole[0].device) for t in whole]).sum()
 
     def curvature(self, v: Mapping[str, Tensor]) -> Params:
         """Zero."""

@@ -29,6 +29,7 @@ from regvar.errors import StorageError, require
 from regvar.version import __version__
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NUMBERS = re.compile(r"\[\n([-+.,\s\dEenul]*)\]")  # a list of numbers is written on one line
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def write(record: Record, directory: Path | str) -> Path:
     """Write a record in place of any older one, whole or not at all."""
     target = path(directory, record.experiment, record.cell, record.method, record.seed)
     text = json.dumps(_finite(asdict(record)), indent=1, ensure_ascii=False, allow_nan=False)
+    text = _NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", text)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-")
     fresh = Path(name)

@@ -34,6 +34,7 @@ class Survey:
     size: int  # n
     examples: int  # rows
     num_batches: int  # N
+    divisible: bool = True  # whether several processes may each take some rows of a batch
 
     def recheck(self, joint: LogJoint) -> None:
         """What can change between two solves: the module's state."""
@@ -42,26 +43,35 @@ class Survey:
 
 def survey(joint: LogJoint) -> Survey:
     """One pass of the network over the data, and two of the loader alone."""
-    _check_module(joint)
-    _check_repeats(joint.data)
+    processes = joint.processes
+    with processes.summed():
+        _check_module(joint)
+        _check_repeats(joint.data)
+    _check_same(joint)
     size = examples = count = 0
-    with torch.no_grad(), joint.network.guard():
+    divisible = True
+    with torch.no_grad(), joint.network.guard(), processes.summed():
         for batch in joint.batches():
-            outputs, targets = joint.network.outputs_and_targets(batch)
-            if not joint.network.custom:
-                _check_outputs(outputs, batch)
-            _, targets = joint.score(outputs, targets)
-            if count == 0:
-                _check_deterministic(joint, batch, outputs)
-            size += joint.likelihood.count(outputs, targets)
-            examples += outputs.shape[0]
+            own = processes.sharded or count % processes.count == processes.rank
+            if own or count == 0:
+                outputs, targets = joint.network.outputs_and_targets(batch)
+                if not joint.network.custom:
+                    _check_outputs(outputs, batch)
+                _, targets = joint.score(outputs, targets)
+                if count == 0:
+                    _check_deterministic(joint, batch, outputs)
+                    divisible = processes.alone or _divides(joint, batch, outputs)
+                size += own * joint.likelihood.count(outputs, targets)
+                examples += own * outputs.shape[0]
             count += 1
+    if not processes.sharded:
+        size, examples = int(processes.total(size)), int(processes.total(examples))
     if size == 0:
         raise DataError(
             "data must hold at least one scored example, but the loader is empty or every label "
             "is ignored. Check the data set, drop_last and ignore_index."
         )
-    return Survey(size, examples, count)
+    return Survey(size, examples, count, divisible)
 
 
 def _check_module(joint: LogJoint) -> None:
@@ -93,6 +103,34 @@ def _check_deterministic(joint: LogJoint, batch: Batch, first: Tensor) -> None:
             f"{float((first - second).abs().max()):.3g}. Call model.eval(), or switch off its "
             "sampling."
         )
+
+
+def _check_same(joint: LogJoint) -> None:
+    """Processes that share the work must hold the same weights and read the same data."""
+    if joint.processes.alone:
+        return
+    sums = joint.network.fingerprint().sums.values()
+    if not joint.processes.same([norm for _, norm in sums]):
+        raise ModelError(
+            "model must have the same parameters in every process, but they differ. Wrap it anew "
+            "(accelerator.prepare, DistributedDataParallel), which makes them equal."
+        )
+    joint.require_same(joint.data, "data")
+
+
+def _divides(joint: LogJoint, batch: Batch, outputs: Tensor) -> bool:
+    """Whether the first rows of a batch have the same outputs alone as within it."""
+    rows = batches.length(batch)
+    if rows is None or rows != outputs.shape[0]:
+        return False
+    try:
+        alone = joint.network.outputs(batches.rows(batch, 0, (rows + 1) // 2))
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False
+    expected = outputs[: len(alone)]
+    return alone.shape == expected.shape and torch.allclose(
+        alone, expected, rtol=0.0, atol=0.05 * float(outputs.abs().max())
+    )
 
 
 def _check_outputs(outputs: Tensor, batch: Batch) -> None:

@@ -1,6 +1,7 @@
 """The exact Hessian: both terms of Eq. 5, −∇² Σ_i log p(y_i | f(x_i)), by differentiating twice.
 
-Where an operation has no second derivative, the gradient is differenced along v instead.
+Where an operation has no second derivative, and where parameters are sharded, the gradient is
+differenced along v instead.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Hessian:
         weight: float,
     ) -> None:
         """`totals[k] += weight · H vectors[k]`."""
-        if self.differences is None:
+        if self.differences is None and not joint.processes.sharded:
             try:
                 self._twice(joint, batch, vectors, totals, weight)
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 import torch
@@ -52,15 +53,20 @@ class Precision:
     def data_products(self, vectors: Sequence[Mapping[str, Tensor]]) -> list[Params]:
         """The likelihood's part only."""
         totals = [params.zeros(self.joint.parameters) for _ in vectors]
-        with self.joint.network.guard(), torch.enable_grad():
-            for batch in self.joint.batches():
+        with self.joint.network.guard(), torch.enable_grad(), self.joint.summed(*totals):
+            for _, batch in chain.from_iterable(self.joint.parts()):
                 self.curvature.add_products(self.joint, batch, vectors, totals, 1.0)
         return totals
 
-    def batch_products(self, batch: Batch, vectors: Sequence[Mapping[str, Tensor]]) -> list[Params]:
-        """An unbiased estimate of `products` from one of the N batches."""
+    def batch_products(
+        self, part: Sequence[tuple[int, Batch]], vectors: Sequence[Mapping[str, Tensor]]
+    ) -> list[Params]:
+        """An unbiased estimate of `products` from one of the N batches, a list of its parts."""
         totals = [params.copy(self.joint.prior.curvature(v)) for v in vectors]
+        if not self.joint.processes.alone:
+            totals = [params.scale_(v, self.joint.processes.share) for v in totals]
         weight = float(self.joint.num_batches)
-        with self.joint.network.guard(), torch.enable_grad():
-            self.curvature.add_products(self.joint, batch, vectors, totals, weight)
+        with self.joint.network.guard(), torch.enable_grad(), self.joint.summed(*totals):
+            for _, batch in part:
+                self.curvature.add_products(self.joint, batch, vectors, totals, weight)
         return totals

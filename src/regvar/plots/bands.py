@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regvar.plots import files, style
+from regvar.plots import style
 
 Numbers: TypeAlias = Sequence[float] | Tensor  # [points]
 ROOM = 2.2  # of y shown beyond the data: bands far outside them are cut
@@ -55,18 +54,6 @@ def bands(
         drawn.axes[0].set_xlim(min(x), max(x))
         style.legend(drawn.figure, drawn.axes)
     return drawn.figure
-
-
-def draw_bands(
-    path: Path,
-    grid: Tensor,
-    panels: Sequence[Panel],
-    data: tuple[Tensor, Tensor],
-    reference: Tensor,
-    columns: int = 3,
-) -> None:
-    """Write the figure of `bands` to `path` as PNG."""
-    path.write_bytes(files.png(bands(grid, panels, data, reference, columns=columns)))
 
 
 def _draw_panel(

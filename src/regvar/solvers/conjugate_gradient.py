@@ -88,9 +88,10 @@ class ConjugateGradient:
         for s in systems:
             z = inverse(s.r)
             s.state["p"] = z
-            s.scalars["rz"] = params.dot(s.r, z)
+            s.scalars["rz"] = s.dot(s.r, z)
         budget = tangent.default_iterations(precision.joint, self.max_iterations)
-        with tqdm(total=budget, desc="CG", leave=False, disable=None) as bar:
+        hushed = precision.joint.processes.hushed
+        with tqdm(total=budget, desc="CG", leave=False, disable=hushed) as bar:
             for iteration in range(budget):
                 active = [s for s in systems if s.active]
                 if not active:
@@ -114,14 +115,14 @@ class ConjugateGradient:
 def _advance(s: System, product: Params, inverse: Callable[[Params], Params]) -> None:
     """One step of one system along its direction p, given P p."""
     p, rz = s.state["p"], s.scalars["rz"]
-    curvature = params.dot(p, product)
+    curvature = s.dot(p, product)
     if not curvature > 0.0:
         s.status, s.active = Status.INDEFINITE, False
         return
     alpha = rz / curvature
     params.add_(s.x, p, alpha=alpha)
     params.add_(s.r, product, alpha=-alpha)
-    s.residual = params.norm(s.r) / s.length
+    s.residual = s.norm(s.r) / s.length
     z = inverse(s.r)
-    s.scalars["rz"] = params.dot(s.r, z)
+    s.scalars["rz"] = s.dot(s.r, z)
     s.state["p"] = params.add_(params.scale_(p, s.scalars["rz"] / rz), z)

@@ -172,8 +172,8 @@ class Finetune:
         """∇[L + λ t] at θ̂ + move."""
         params.write_(joint.parameters, params.combine(1.0, home, 1.0, move))
         total = joint.prior_gradient()
-        if not joint.processes.begins:
-            total = params.zeros(total)
+        if not joint.processes.alone:
+            params.scale_(total, joint.processes.share)
         with torch.enable_grad(), joint.summed(total):
             for row, batch in chain.from_iterable(joint.parts()):
                 outputs, targets = joint.network.outputs_and_targets(batch)

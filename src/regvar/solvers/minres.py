@@ -73,7 +73,8 @@ class Minres:
         for s in systems:
             _begin(s)
         budget = tangent.default_iterations(precision.joint, self.max_iterations)
-        with tqdm(total=budget, desc="MINRES", leave=False, disable=None) as bar:
+        hushed = precision.joint.processes.hushed
+        with tqdm(total=budget, desc="MINRES", leave=False, disable=hushed) as bar:
             for iteration in range(budget):
                 active = [s for s in systems if s.active]
                 if not active:
@@ -91,7 +92,7 @@ class Minres:
 
 
 def _begin(s: System) -> None:
-    beta = params.norm(s.r)
+    beta = s.norm(s.r)
     s.state.update(
         r1=params.copy(s.r), r2=params.copy(s.r), w1=params.zeros(s.r), w2=params.zeros(s.r)
     )
@@ -103,10 +104,10 @@ def _advance(s: System, y: Params) -> None:
     c, v = s.scalars, s.state["v"]
     if c["old_beta"]:
         params.add_(y, s.state["r1"], alpha=-c["beta"] / c["old_beta"])
-    alpha = params.dot(v, y)
+    alpha = s.dot(v, y)
     params.add_(y, s.state["r2"], alpha=-alpha / c["beta"])
     s.state["r1"], s.state["r2"] = s.state["r2"], y
-    c["old_beta"], c["beta"] = c["beta"], params.norm(y)
+    c["old_beta"], c["beta"] = c["beta"], s.norm(y)
     old_epsilon = c["epsilon"]
     delta = c["cs"] * c["dbar"] + c["sn"] * alpha
     gbar = c["sn"] * c["dbar"] - c["cs"] * alpha
@@ -127,5 +128,5 @@ def _advance(s: System, y: Params) -> None:
 def _mark_indefinite(systems: Sequence[System]) -> None:
     """bᵀ P⁻¹ b ≤ 0 is no variance: the curvature along this answer is negative."""
     for s in systems:
-        if s.status is Status.CONVERGED and s.length and params.dot(s.rhs, s.x) <= 0.0:
+        if s.status is Status.CONVERGED and s.length and s.dot(s.rhs, s.x) <= 0.0:
             s.status = Status.INDEFINITE

@@ -8,16 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from regvar import noise, params
+from regvar.batches import Batch
 from regvar.curvature import Precision
+from regvar.distributed import local
 from regvar.errors import ArgumentError, require
+from regvar.log_joint import LogJoint
 from regvar.params import Params
 
 Inverse = Callable[[Params], Params]
@@ -53,19 +56,30 @@ class Jacobi:
         ones = {k: torch.ones_like(v) for k, v in params.zeros(joint.parameters).items()}
         diagonal = params.zeros(ones)
         with joint.network.guard(), torch.enable_grad():
-            for row, batch in joint.numbered():
-                outputs, targets = joint.network.outputs_and_targets(batch)
-                _, targets = joint.score(outputs, targets)
-                fixed = outputs.detach()
-                for k in range(self.samples):
-                    eps = noise.normal((self.seed, k, 1), row, outputs.shape, fixed)
-                    u = joint.likelihood.noise(fixed, targets, eps).to(outputs.dtype)
-                    pull = joint.network.pull_back(outputs, u, keep=k < self.samples - 1)
+            for part in joint.parts():
+                for pull in self._pulls(joint, part):
                     square = {name: g.square() for name, g in pull.items()}
                     params.add_(diagonal, square, alpha=1 / self.samples)
         params.add_(diagonal, joint.prior.curvature(ones))
-        floor = 1e-12 * max(float(v.max()) for v in diagonal.values())
+        floor = 1e-12 * max(float(local(v).max()) for v in diagonal.values() if local(v).numel())
         return lambda r: {k: v / diagonal[k].clamp(min=floor) for k, v in r.items()}
+
+    def _pulls(self, joint: LogJoint, part: Sequence[tuple[int, Batch]]) -> Iterator[Params]:
+        """Jᵀ Λ^½ ε of one batch, for each ε; many processes add up theirs before it is squared."""
+        ready: list[tuple[int, Tensor, Any]] = []
+        for row, batch in part:
+            outputs, targets = joint.network.outputs_and_targets(batch)
+            ready.append((row, outputs, joint.score(outputs, targets)[1]))
+        for k in range(self.samples):
+            pulls: list[Params] = []
+            for row, outputs, targets in ready:
+                fixed = outputs.detach()
+                eps = noise.normal((self.seed, k, 1), row, outputs.shape, fixed)
+                u = joint.likelihood.noise(fixed, targets, eps).to(outputs.dtype)
+                pulls.append(joint.network.pull_back(outputs, u, keep=k < self.samples - 1))
+            pull = pulls[0] if pulls else params.zeros(joint.parameters)
+            joint.processes.sum_(pull.values())
+            yield pull
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,11 @@ class Nystrom:
 
     def build(self, precision: Precision) -> Inverse:
         """Sketch, then whiten."""
+        if precision.joint.processes.sharded:
+            raise ArgumentError(
+                "preconditioner=Nystrom needs whole parameters in every process, but they are "
+                "sharded. Use Jacobi()."
+            )
         like = params.zeros(precision.joint.parameters)
         rank = min(self.rank, params.size(like))
         prior = precision.joint.prior

@@ -81,7 +81,8 @@ class Stochastic:
     def _run(self, precision: Precision, systems: list[System], step: float) -> int:
         for s in systems:
             s.state["velocity"] = params.zeros(s.x)
-        with tqdm(total=self.epochs, desc="stochastic", leave=False, disable=None) as bar:
+        hushed = precision.joint.processes.hushed
+        with tqdm(total=self.epochs, desc="stochastic", leave=False, disable=hushed) as bar:
             for epoch in range(self.epochs):
                 active = [s for s in systems if s.active]
                 if not active:
@@ -90,7 +91,7 @@ class Stochastic:
                 products = precision.products([s.x for s in active])
                 for s, product in zip(active, products, strict=True):
                     s.r = params.combine(1.0, s.rhs, -1.0, product)
-                    s.residual = params.norm(s.r) / s.length
+                    s.residual = s.norm(s.r) / s.length
                     tangent.settle(s, self.tolerance)
                 bar.update()
                 bar.set_postfix(residual=f"{max(s.residual for s in active):.1e}", refresh=False)
@@ -102,12 +103,12 @@ class Stochastic:
         first = joint.num_batches - max(1, round(self.tail * joint.num_batches))
         for s in systems:
             s.state.update(way=params.zeros(s.x), mean=params.zeros(s.x))
-        for index, batch in enumerate(joint.batches(self.seed + epoch)):
+        for index, part in enumerate(joint.parts(self.seed + epoch)):
             ahead = [
                 params.combine(1.0, s.state["way"], self.momentum, s.state["velocity"])
                 for s in systems
             ]
-            products = precision.batch_products(batch, ahead)
+            products = precision.batch_products(part, ahead)
             for s, product in zip(systems, products, strict=True):
                 velocity = params.scale_(s.state["velocity"], self.momentum)
                 params.add_(velocity, s.r, alpha=step)
@@ -125,14 +126,14 @@ def largest_eigenvalue(precision: Precision, rounds: int = 10, batches: int = 4)
     """The largest λ_max among the first batches' estimates of P, by power iteration."""
     joint = precision.joint
     largest = 0.0
-    for index, batch in enumerate(joint.batches()):
+    for index, part in enumerate(joint.parts()):
         if index == batches:
             break
         v = params.randn(joint.parameters, noise.generator((index, 3), -1))
         value = 0.0
         for _ in range(rounds):
             params.scale_(v, 1 / max(params.norm(v), 1e-300))
-            (v,) = precision.batch_products(batch, [v])
+            (v,) = precision.batch_products(part, [v])
             value = params.norm(v)
         largest = max(largest, value)
-    return 1.1 * largest
+    return 1.1 * joint.processes.agreed(largest)

@@ -14,6 +14,7 @@ import torch
 
 from regvar import params
 from regvar.curvature import Precision
+from regvar.distributed import ALONE, Processes
 from regvar.errors import DataError, SolverWarning
 from regvar.linearize import machine_epsilon
 from regvar.log_joint import LogJoint
@@ -43,6 +44,15 @@ class System:
     active: bool = True
     state: dict[str, Params] = field(default_factory=dict)
     scalars: dict[str, float] = field(default_factory=dict)
+    processes: Processes = ALONE
+
+    def dot(self, a: Params, b: Params) -> float:
+        """⟨a, b⟩, the same number in every process."""
+        return self.processes.agreed(params.dot(a, b))
+
+    def norm(self, a: Params) -> float:
+        """‖a‖₂, the same number in every process."""
+        return self.processes.agreed(params.norm(a))
 
 
 def prepare(
@@ -60,12 +70,13 @@ def prepare(
             )
         start = regularizer.start(joint)
         x = params.zeros(rhs) if start is None else params.copy(start)
-        systems.append(System(rhs, params.norm(rhs), x, params.copy(rhs)))
-    guessed = [s for s in systems if params.norm(s.x) > 0.0]
+        length = joint.processes.agreed(params.norm(rhs))
+        systems.append(System(rhs, length, x, params.copy(rhs), processes=joint.processes))
+    guessed = [s for s in systems if s.norm(s.x) > 0.0]
     for s, product in zip(guessed, precision.products([s.x for s in guessed]), strict=True):
         params.add_(s.r, product, alpha=-1.0)
     for s in systems:
-        s.residual = params.norm(s.r) / s.length if s.length else 0.0
+        s.residual = s.norm(s.r) / s.length if s.length else 0.0
         settle(s, tolerance)
     return systems
 
@@ -86,13 +97,14 @@ def verify(precision: Precision, systems: Sequence[System], tolerance: float) ->
     """
     for s, product in zip(systems, precision.products([s.x for s in systems]), strict=True):
         true = params.combine(1.0, s.rhs, -1.0, product)
-        s.residual = params.norm(true) / s.length if s.length else 0.0
+        s.residual = s.norm(true) / s.length if s.length else 0.0
     doubtful = [s for s in systems if s.status is Status.CONVERGED and s.residual > 10 * tolerance]
-    epsilon = machine_epsilon(precision.joint.parameters)
+    with precision.joint.network.guard():
+        epsilon = machine_epsilon(precision.joint.parameters)
     pulled = precision.products([s.rhs for s in doubtful]) if doubtful else []
     for s, product in zip(doubtful, pulled, strict=True):
-        stretch = params.norm(product) / s.length  # a lower bound of ‖P‖, close to it for a ∇t
-        if s.residual > 20 * epsilon * stretch * params.norm(s.x) / s.length:
+        stretch = s.norm(product) / s.length  # a lower bound of ‖P‖, close to it for a ∇t
+        if s.residual > 20 * epsilon * stretch * s.norm(s.x) / s.length:
             s.status = Status.STAGNATED
 
 

@@ -1,0 +1,6 @@
+"""`python -m regvar` is `regvar`."""
+
+from regvar.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What `regvar` can be told to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regvar import experiments, records, report as reporting
+from regvar.cli.arguments import names, whole_numbers
+from regvar.cli.summary import summary
+from regvar.errors import RegvarError, StorageError
+from regvar.experiments import synthetic
+from regvar.records import Record
+from regvar.version import __version__
+
+app = typer.Typer(
+    name="regvar",
+    help=(
+        "How sure a neural network is, by variation due to regularization.\n\n"
+        "Start with `regvar demo`. The experiments of the paper: `regvar list`, then "
+        "`regvar run NAME`, then `regvar report DIR`."
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="An experiment of `regvar list`.", show_default=False),
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"regvar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def regvar(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print it and exit."),
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+@app.command("list", short_help="The experiments, their cells and methods.")
+def list_() -> None:
+    """The experiments, with the cells and methods that `regvar run` can be limited to."""
+    for experiment in experiments.EXPERIMENTS.values():
+        typer.echo(f"{experiment.name}: {experiment.summary}")
+        typer.echo(f"  cells:   {', '.join(experiment.cells)}")
+        typer.echo(f"  methods: {', '.join(experiment.methods)}")
+        typer.echo(f"  seeds:   {', '.join(map(str, experiment.seeds))}")
+
+
+@app.command(short_help="Run an experiment: build its missing records.")
+def run(
+    name: Name,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="Such as 0-9 or 0,3,5-7; the experiment's own unless given."),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Such as ggn,sampled; all unless given.")
+    ] = None,
+    cells: Annotated[
+        str | None, typer.Option(help="Such as sin-inbetween; all unless given.")
+    ] = None,
+    out: Out = Path("records"),
+) -> None:
+    """Run an experiment: write one record for each cell, method and seed.
+
+    Only records that are missing are built, or that were made under other settings: a run that
+    was interrupted goes on where it stopped.
+    """
+    experiment = experiments.find(name)
+    chosen = None if seeds is None else whole_numbers(seeds)
+    try:
+        tally = experiments.build(
+            experiment, out, seeds=chosen, methods=names(methods), cells=names(cells)
+        )
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted. The same command goes on where it stopped.", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{tally.built} records built, {tally.kept} were there already, in {out}")
+    typer.echo(f"For the tables and the page: regvar report {out}")
+
+
+@app.command(short_help="Records to tables, figures and a page.")
+def report(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where `regvar run` wrote.", show_default=False),
+    ],
+    out: Out = Path("report"),
+) -> None:
+    """Turn records into tables (Markdown, LaTeX), figures (PNG, SVG) and one HTML page."""
+    by_name = _by_experiment(records.read(directory), directory)
+    for name, found in by_name.items():
+        folder = out if len(by_name) == 1 else out / name
+        page = reporting.write(experiments.find(name).page(found), folder)
+        typer.echo(f"{name}: {len(found)} records, {page.resolve()}")
+
+
+@app.command(short_help="A small study with every method, in a minute.")
+def demo(out: Out = Path("demo_output")) -> None:
+    """A small study with every method: a table here, and the page that people look at.
+
+    Two regressions of the paper's Appendix C, one seed, about a minute. A second run only
+    draws the page again.
+    """
+    experiment = synthetic.reduced()
+    typer.echo(f"Every method on {' and '.join(experiment.cells)}; records in {out / 'records'}")
+    experiments.build(experiment, out / "records")
+    found = records.read(out / "records")
+    typer.echo(summary(found))
+    page = reporting.write(experiment.page(found), out)
+    typer.echo(f"\nThe page is at {page.resolve()}")
+
+
+def execute(arguments: Sequence[str] | None = None) -> int:
+    """The exit code; what regvar refuses is said in one line."""
+    try:
+        app(arguments, prog_name="regvar")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except (RegvarError, OSError) as error:
+        typer.echo(f"regvar: {error}", err=True)
+        return 1
+    return 0
+
+
+def _by_experiment(found: Sequence[Record], directory: Path) -> dict[str, list[Record]]:
+    """The records of each experiment, which must have been made under one configuration."""
+    if not found:
+        raise StorageError(
+            f"directory must hold records, but {str(directory)!r} has none. "
+            "Run `regvar run NAME --out DIR` first."
+        )
+    grouped: dict[str, list[Record]] = {}
+    for record in found:
+        grouped.setdefault(record.experiment, []).append(record)
+    for name, held in grouped.items():
+        if len({record.config_hash for record in held}) > 1:
+            raise StorageError(
+                f"records of {name} must be of one configuration, but those in "
+                f"{str(directory)!r} are of several. Run the experiment again, which rebuilds "
+                "the older ones, or keep the two apart."
+            )
+    return grouped

@@ -1,0 +1,110 @@
+"""The methods on a fine-tuned network, each tuned on validation data and scaled there.
+
+| method | what is tuned | what it separates |
+|---|---|---|
+| `drift` | – | what one more epoch without any regularizer does |
+| `amortized` | λ | the paper's Algorithm 1, one-sided: drift and regularization together |
+| `amortized_control` | λ | the same minus its control: regularization alone |
+| `sampled` | – | K refits on random pulls minus one shared control |
+
+Every method gets one variance scale from validation data, as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from regvar import baselines
+from regvar.calibration import Calibrated, calibrate
+from regvar.estimators import Estimator, Sampled, amortized, sampled
+from regvar.experiments.finetuned.problem import Problem
+from regvar.solvers import Finetune
+from regvar.tuning import Tuned, tune
+
+
+def refit(problem: Problem, lam: float, lr: float, *, control: bool = False) -> Finetune:
+    """The refits of this configuration: Adam, minibatches, warm-started at the MAP."""
+    return Finetune(
+        lam=lam,
+        epochs=problem.config.refit_epochs,
+        lr=lr,
+        control=control,
+        measure_residual=False,
+        seed=problem.seed,
+    )
+
+
+def _scaled(problem: Problem, uq: Estimator) -> Tuned:
+    """Nothing to tune but the scale."""
+    return tune(lambda: uq, problem.loaders["validation"], {})
+
+
+def _amortized(problem: Problem, *, control: bool) -> Tuned:
+    def build(lam: float) -> Estimator:
+        solver = refit(problem, lam, problem.config.refit_lr, control=control)
+        return amortized(problem.joint, solver=solver)
+
+    return tune(build, problem.loaders["validation"], {"lam": problem.config.lam})
+
+
+def _sampled(problem: Problem) -> Tuned:
+    config = problem.config
+    solver = refit(problem, config.sampled_lam, config.sampled_lr)
+    return _scaled(problem, sampled(problem.joint, config.samples, solver, problem.seed))
+
+
+def _dropout(problem: Problem) -> Tuned:
+    def build(rate: float) -> Estimator:
+        passes = problem.config.passes
+        return baselines.mc_dropout(problem.joint, rate=rate, passes=passes, seed=problem.seed)
+
+    return tune(build, problem.loaders["validation"], {"rate": problem.config.dropout})
+
+
+def _head(problem: Problem, approximation: Callable[..., Estimator]) -> Tuned:
+    def build(precision: float) -> Estimator:
+        return approximation(problem.joint, prior_precision=precision)
+
+    grid = {"precision": problem.config.head_precision}
+    return tune(build, problem.loaders["validation"], grid)
+
+
+def _ensemble(problem: Problem) -> Tuned:
+    config = problem.config
+    uq = baselines.last_layer_ensemble(
+        problem.joint,
+        heads=config.heads,
+        epochs=config.epochs,
+        lr=config.lr,
+        seed=problem.seed,
+    )
+    return _scaled(problem, uq)
+
+
+METHODS: Mapping[str, Callable[[Problem], Tuned]] = {
+    "pretrained": lambda p: _scaled(p, baselines.pretrained(p.joint, p.before)),
+    "map_only": lambda p: _scaled(p, baselines.map_only(p.joint)),
+    "temperature": lambda p: _scaled(p, baselines.temperature(p.joint)),
+    "drift": lambda p: _scaled(p, baselines.drift(p.joint, refit(p, 1.0, p.config.refit_lr))),
+    "last_layer_ensemble": _ensemble,
+    "mc_dropout": _dropout,
+    "laplace_last_layer_diag": lambda p: _head(p, baselines.laplace_last_layer_diag),
+    "laplace_last_layer_full": lambda p: _head(p, baselines.laplace_last_layer_full),
+    "gradient_norm": lambda p: _scaled(p, baselines.gradient_norm(p.joint)),
+    "amortized": lambda p: _amortized(p, control=False),
+    "amortized_control": lambda p: _amortized(p, control=True),
+    "sampled": _sampled,
+}
+
+
+def prefixes(problem: Problem, calibrated: Calibrated) -> dict[int, Calibrated]:
+    """The same draws, fewer of them, each number scaled anew: how the answer depends on K."""
+    uq = calibrated.uq
+    if not isinstance(uq, Sampled):
+        return {}
+    return {
+        k: calibrate(replace(uq, displacements=uq.displacements[:k]), problem.loaders["validation"])
+        for k in (1, 4)
+        if k < uq.samples
+    }

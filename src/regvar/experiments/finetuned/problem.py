@@ -1,0 +1,138 @@
+"""One cell and seed made ready: data, a pretrained network, its MAP, loaders.
+
+The MAP is kept on disk under the hash of everything that it depends on, so that a run which is
+interrupted, or goes on with another method, does not train again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regvar import data, params, records
+from regvar.data.datasets import Texts
+from regvar.errors import DataError
+from regvar.experiments.finetuned.config import Config, Part
+from regvar.huggingface import encoding, loading
+from regvar.likelihoods import Categorical
+from regvar.log_joint import LogJoint
+from regvar.map_fit import MapFit, fit_map, stationarity
+from regvar.priors import GaussianPrior
+
+MAP_FIELDS = [
+    "model",
+    "task",
+    "train",
+    "classes",
+    "frozen",
+    "adapter_rank",
+    "tokens",
+    "batch",
+    "epochs",
+    "lr",
+    "precision",
+]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fitted network and the data it is judged on."""
+
+    config: Config
+    seed: int
+    joint: LogJoint
+    before: Mapping[str, Tensor]  # the trainable weights before fine-tuning
+    fit: MapFit
+    texts: Mapping[str, Texts]  # by split: "train", "validation", "test", and the shifts
+    loaders: Mapping[str, Any]
+    processor: Any  # the tokenizer
+    manifests: Mapping[str, str]  # which rows, by split
+
+    @property
+    def shifts(self) -> tuple[str, ...]:
+        """The names of the shifted splits."""
+        return tuple(part.data for part in self.config.shifts)
+
+
+def prepare(config: Config, seed: int) -> Problem:
+    """Load, encode, fine-tune."""
+    parts = {"train": config.train, "validation": config.validation, "test": config.test}
+    parts |= {part.data: part for part in config.shifts}
+    subsets = {name: rows(part, seed) for name, part in parts.items()}
+    adapter = None if config.adapter_rank is None else loading.Adapter(rank=config.adapter_rank)
+    found = loading.load(
+        config.model,
+        config.task,
+        config.classes,
+        adapter=adapter,
+        frozen=config.frozen,
+        seed=seed,
+    )
+    texts = {name: subset.data for name, subset in subsets.items()}
+    loaders = {
+        name: encode(config, part, found.processor, shuffle=name == "train")
+        for name, part in texts.items()
+    }
+    joint = LogJoint(
+        found.model,
+        loaders["train"],
+        likelihood=Categorical(),
+        prior=GaussianPrior(precision=config.precision),
+    )
+    before = params.copy(joint.parameters)
+    fit = _fitted(joint, config, seed)
+    manifests = {name: subset.manifest for name, subset in subsets.items()}
+    return Problem(config, seed, joint, before, fit, texts, loaders, found.processor, manifests)
+
+
+def rows(part: Part, seed: int) -> data.Subset[Texts]:
+    """The rows of a part under a seed; parts of one data set with other offsets do not overlap."""
+    splits: Any = data.load(part.data)
+    whole: Texts = data.choose(part.split, splits, "split")
+    end = part.offset + part.size
+    drawn = data.subsample(whole, min(end, len(whole)), seed)
+    if end > len(whole):
+        raise DataError(
+            f"size of {part.data}/{part.split} must be at most {len(whole) - part.offset} beyond "
+            f"row {part.offset}, but it is {part.size}."
+        )
+    kept = range(part.offset, end)
+    taken = drawn.data.take(kept)
+    if not part.labeled:
+        taken = Texts(taken.texts)
+    return data.Subset(taken, drawn.indices[part.offset : end], _manifest(taken))
+
+
+def encode(config: Config, texts: Texts, processor: Any, *, shuffle: bool = False) -> Any:
+    """Batches for the configuration's task."""
+    sizes: dict[str, int] = {"tokens": config.tokens, "batch": config.batch}
+    if config.task == "causal-lm":
+        return encoding.language(texts.texts, processor, shuffle=shuffle, **sizes)
+    return encoding.classified_texts(texts, processor, shuffle=shuffle, **sizes)
+
+
+def _manifest(texts: Texts) -> str:
+    return records.config_hash({"rows": [row.hex() for row in texts.content()]})
+
+
+def _fitted(joint: LogJoint, config: Config, seed: int) -> MapFit:
+    """The MAP from disk if it is there, trained and kept otherwise."""
+    settings = {name: value for name, value in asdict(config).items() if name in MAP_FIELDS}
+    name = f"{records.config_hash({**settings, 'seed': seed})}.safetensors"
+    path: Path = data.cache() / "maps" / name
+    if path.is_file():
+        params.write_(joint.parameters, load_file(path))
+        joint.model.eval()
+        return stationarity(joint, config.epochs)
+    fit = fit_map(joint, torch.optim.AdamW, epochs=config.epochs, lr=config.lr, seed=seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".partial")
+    save_file({k: p.detach().contiguous() for k, p in joint.parameters.items()}, fresh)
+    fresh.replace(path)
+    return fit

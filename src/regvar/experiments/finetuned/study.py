@@ -1,0 +1,158 @@
+"""The fine-tuned studies: which networks on which data, and what a record of one method holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regvar.calibration import Calibrated
+from regvar.experiments.finetuned import methods, scores
+from regvar.experiments.finetuned.config import Config, Part
+from regvar.experiments.finetuned.problem import Problem, encode, prepare
+from regvar.experiments.finetuned.scores import Split
+from regvar.experiments.pipeline import Experiment, Outcome
+from regvar.predictives import Classification
+from regvar.tuning import Tuned
+
+FILM = "snippets-film"
+SNIPPETS = {
+    "minilm-film": Config(
+        model="minilm",
+        task="sequence-classification",
+        frozen=("embeddings",),
+        train=Part(FILM, "all", 1000),
+        validation=Part(FILM, "all", 500, offset=1000),
+        test=Part(FILM, "all", 1000, offset=1500),
+        shifts=(
+            Part("snippets-product", "all", 500),
+            Part("snippets-tweet", "all", 500),
+            Part("snippets-editorial", "all", 500),
+        ),
+    )
+}
+
+
+def experiment(name: str, summary: str, cells: Mapping[str, Config]) -> Experiment[Problem]:
+    """A study of several networks, each with a configuration of its own."""
+    return Experiment(
+        name=name,
+        summary=summary,
+        cells=tuple(cells),
+        methods=tuple(methods.METHODS),
+        seeds=(0, 1, 2),
+        config=cells,
+        prepare=lambda cell, seed: prepare(cells[cell], seed),
+        run=run,
+    )
+
+
+def snippets() -> Experiment[Problem]:
+    """MiniLM on short rated texts, with three real shifts of domain."""
+    return experiment(
+        "snippets",
+        "MiniLM fine-tuned on rated film snippets; shift to products, tweets, editorials",
+        SNIPPETS,
+    )
+
+
+def run(problem: Problem, method: str) -> Outcome:
+    """One method on one network and seed."""
+    begin = time.perf_counter()
+    tuned = methods.METHODS[method](problem)
+    ready = time.perf_counter()
+    calibrated = tuned.calibrated
+    names = ("test", *problem.shifts)
+    splits = {name: scores.score(calibrated, problem.loaders[name]) for name in names}
+    seconds = {"fit": ready - begin, "inference": time.perf_counter() - ready}
+    found = {name: split.metrics() for name, split in splits.items()}
+    for name in problem.shifts:
+        found[name] |= scores.shift_auroc(splits["test"], splits[name])
+    return Outcome(found, _extra(problem, tuned, splits), seconds)
+
+
+def _extra(problem: Problem, tuned: Tuned, splits: Mapping[str, Split]) -> dict[str, Any]:
+    calibrated = tuned.calibrated
+    names = ("test", *problem.shifts)
+    loaders = {name: problem.loaders[name] for name in names}
+    return {
+        "settings": dict(tuned.settings),
+        "scale": calibrated.scale,
+        "validation": calibrated.log_likelihood,
+        "trials": [
+            {
+                **trial.settings,
+                "log_likelihood": trial.log_likelihood,
+                "scale": trial.scale,
+                "curve": None if trial.curve is None else asdict(trial.curve),
+                "failure": trial.failure,
+            }
+            for trial in tuned.trials
+        ],
+        "trainable": sum(p.numel() for p in problem.joint.parameters.values()),
+        "stationarity": problem.fit.stationarity,
+        "manifests": dict(problem.manifests),
+        "reliability": {name: s.reliability() for name, s in splits.items() if s.correct},
+        "risk": {name: s.risk() for name, s in splits.items() if s.correct},
+        "fewer": {
+            str(k): {"scale": fewer.scale, **scores.summary(fewer, loaders)}
+            for k, fewer in methods.prefixes(problem, calibrated).items()
+        },
+        "texts": {name: _texts(problem, name, split) for name, split in splits.items()},
+        "tokens": _documents(problem, calibrated),
+    }
+
+
+def _documents(problem: Problem, calibrated: Calibrated) -> list[list[dict[str, Any]]]:
+    """Held-out documents of a language model, each token with how uncertain its place was."""
+    if problem.config.task != "causal-lm":
+        return []
+    shown = problem.texts["test"].take(range(problem.config.documents))
+    loader = encode(replace(problem.config, batch=1), shown, problem.processor)
+    documents: list[list[dict[str, Any]]] = []
+    for batch in loader:
+        made = calibrated.predict(batch)
+        ids = batch["input_ids"][0]
+        if isinstance(made, Classification):
+            documents.append(
+                [
+                    {
+                        "token": problem.processor.decode([int(ids[place + 1])]),
+                        "uncertainty": float(made.total[0, place]),
+                        "epistemic": float(made.epistemic[0, place]),
+                        "prob": float(made.probs[0, place, ids[place + 1]]),
+                    }
+                    for place in range(len(ids) - 1)
+                ]
+            )
+    return documents
+
+
+def _texts(problem: Problem, name: str, split: Split) -> dict[str, list[dict[str, Any]]]:
+    """The least and the most certain texts of a split, for a person to read."""
+    texts = problem.texts[name]
+    total = torch.cat(split.total)
+    if len(total) != len(texts):  # a language model has one number for each token
+        return {}
+    order = total.argsort()
+    shown = problem.config.examples
+    columns: dict[str, Tensor] = {"uncertainty": total, "epistemic": torch.cat(split.epistemic)}
+    if split.confidence:
+        columns["confidence"] = torch.cat(split.confidence)
+    labels = texts.labels
+
+    def row(i: int) -> dict[str, Any]:
+        numbers = {key: float(values[i]) for key, values in columns.items()}
+        if labels is None:
+            return {"text": texts.texts[i], "label": None, "correct": None, **numbers}
+        label, correct = texts.classes[int(labels[i])], bool(torch.cat(split.correct)[i])
+        return {"text": texts.texts[i], "label": label, "correct": correct, **numbers}
+
+    return {
+        "most_certain": [row(i) for i in order[:shown].tolist()],
+        "least_certain": [row(i) for i in order.flip(0)[:shown].tolist()],
+    }
