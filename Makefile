@@ -39,7 +39,7 @@ check: $(READY)/dev ## lint, format, types, import layers, sizes
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size_budget.py
-	$(BIN)/python tools/measured.py --check
+	$(BIN)/python tools/pages.py --check
 
 format: $(READY)/dev ## let ruff repair what it can
 	$(BIN)/ruff check --fix .
@@ -57,15 +57,15 @@ test-peers: $(READY)/peers ## the agreement with laplace-torch, and its adapter'
 
 paper: $(READY)/bench ## build the records of all experiments that are missing, then their pages
 	$(BIN)/regvar run synthetic --out records
-	$(BIN)/python tools/measured.py
+	$(BIN)/python tools/pages.py
 
 bench-memory: $(READY)/bench ## peak memory on SmolLM2-135M (about ten minutes)
 	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python tools/measured.py
+	$(BIN)/python tools/pages.py
 
 bench-conditioning: $(READY)/bench ## conjugate gradients on MiniLM (about half an hour)
 	$(BIN)/python benchmarks/conditioning.py
-	$(BIN)/python tools/measured.py
+	$(BIN)/python tools/pages.py
 
 clean: ## remove everything built; the environment stays (rm -r .venv starts that over)
 	rm -rf site dist build demo_output .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -96,7 +96,7 @@ $(READY)/peers: $(READY)/dev
 	@touch $@
 
 $(READY)/bench: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[bench,hf,gguf]'
+	$(INSTALL) --no-build-isolation --editable '.[bench,hf,weights]'
 	@touch $@
 
 $(READY)/docs: $(READY)/core

@@ -32,6 +32,8 @@ class Counted:
 
     config: Config = field(default_factory=Config)
     threads: int | None = None
+    configs: dict[str, Config] = field(default_factory=dict)
+    without: dict[str, tuple[str, ...]] = field(default_factory=dict)
     prepared: list[tuple[str, int]] = field(default_factory=list)
     ran: list[tuple[str, int, str]] = field(default_factory=list)
     fail_at: tuple[str, int, str] | None = None
@@ -41,14 +43,14 @@ class Counted:
         return Experiment(
             "counted",
             "",
-            CELLS,
             METHODS,
             SEEDS,
-            self.config,
+            self.configs or dict.fromkeys(CELLS, self.config),
             self.prepare,
             self.run,
             self.page,
             self.threads,
+            self.without,
         )
 
     def prepare(self, cell: str, seed: int) -> tuple[str, int]:
@@ -103,6 +105,22 @@ def test_only_what_is_missing_is_built(tmp_path: Path) -> None:
     again = Counted()
     assert pipeline.build(again.experiment, tmp_path) == Tally(built=1, kept=11)
     assert again.prepared == [("b", 1)] and again.ran == [("b", 1, "second")]
+
+
+def test_a_cells_other_configuration_rebuilds_that_cell_alone(tmp_path: Path) -> None:
+    pipeline.build(Counted().experiment, tmp_path)
+    changed = Counted(configs={"a": Config(), "b": Config(rate=0.6)})
+    assert pipeline.build(changed.experiment, tmp_path) == Tally(built=6, kept=6)
+    assert {cell for cell, _ in changed.prepared} == {"b"}
+    rates = {(r.cell, r.config["rate"]) for r in records.read(tmp_path)}
+    assert rates == {("a", 0.5), ("b", 0.6)}
+
+
+def test_a_cell_may_do_without_a_method(tmp_path: Path) -> None:
+    counted = Counted(without={"b": ("second",)})
+    assert pipeline.build(counted.experiment, tmp_path) == Tally(built=10, kept=0)
+    assert {r.method for r in records.read(tmp_path) if r.cell == "b"} == {"first", "third"}
+    assert pipeline.build(counted.experiment, tmp_path, methods=["second"]) == Tally(0, 2)
 
 
 def test_another_configuration_rebuilds(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from regvar import experiments, records, report as reporting
+from regvar.cli import finetuning
 from regvar.cli.arguments import names, whole_numbers
 from regvar.cli.summary import summary
 from regvar.errors import RegvarError, StorageError
@@ -20,7 +21,8 @@ app = typer.Typer(
     name="regvar",
     help=(
         "How sure a neural network is, by variation due to regularization.\n\n"
-        "Start with `regvar demo`. The experiments of the paper: `regvar list`, then "
+        "Start with `regvar demo`, or with your own data: `regvar finetune`, then `regvar "
+        "predict`. The experiments of the paper: `regvar list`, then "
         "`regvar run NAME`, then `regvar report DIR`."
     ),
     no_args_is_help=True,
@@ -126,6 +128,9 @@ def demo(out: Out = Path("demo_output")) -> None:
     typer.echo(f"\nThe page is at {page.resolve()}")
 
 
+finetuning.register(app)
+
+
 def execute(arguments: Sequence[str] | None = None) -> int:
     """The exit code; what regvar refuses is said in one line."""
     try:
@@ -139,7 +144,7 @@ def execute(arguments: Sequence[str] | None = None) -> int:
 
 
 def _by_experiment(found: Sequence[Record], directory: Path) -> dict[str, list[Record]]:
-    """The records of each experiment, which must have been made under one configuration."""
+    """The records of each experiment; those of a cell must be of one configuration."""
     if not found:
         raise StorageError(
             f"directory must hold records, but {str(directory)!r} has none. "
@@ -149,10 +154,10 @@ def _by_experiment(found: Sequence[Record], directory: Path) -> dict[str, list[R
     for record in found:
         grouped.setdefault(record.experiment, []).append(record)
     for name, held in grouped.items():
-        if len({record.config_hash for record in held}) > 1:
+        if len({(r.cell, r.config_hash) for r in held}) > len({r.cell for r in held}):
             raise StorageError(
-                f"records of {name} must be of one configuration, but those in "
-                f"{str(directory)!r} are of several. Run the experiment again, which rebuilds "
+                f"records of a cell of {name} must be of one configuration, but those "
+                f"in {str(directory)!r} are of several. Run the experiment again, which rebuilds "
                 "the older ones, or keep the two apart."
             )
     return grouped

@@ -52,7 +52,17 @@ def read_images(folder: str | Path, side: int) -> Images:
         folder: holds the images.
         side: images are scaled to cover side × side pixels and cut to the middle.
     """
-    return Images(torch.stack([_pixels(path, side) for path in image_files(folder)]))
+    return read_image_files(image_files(folder), side)
+
+
+def read_image_files(paths: Sequence[Path], side: int) -> Images:
+    """Images without labels, from these files.
+
+    Args:
+        paths: one file or more.
+        side: images are scaled to cover side × side pixels and cut to the middle.
+    """
+    return Images(torch.stack([_pixels(path, side) for path in paths]))
 
 
 def image_files(folder: str | Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The one kind of PNG that CIFAR-10 comes in: 8-bit RGB, not interlaced, read with zlib alone."""
+"""The one kind of PNG that CIFAR-10 comes in: 8-bit RGB, not interlaced, with zlib alone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,20 @@ def read_rgb(path: Path) -> Tensor:
     raw = torch.frombuffer(bytearray(zlib.decompress(packed)), dtype=torch.uint8)
     lines = raw.view(height, 1 + _CHANNELS * width)
     return _unfiltered(lines[:, 0].tolist(), lines[:, 1:]).view(height, width, _CHANNELS)
+
+
+def written(pixels: Tensor) -> bytes:
+    """The file of an image [height, width, 3 or 1], uint8; gray becomes RGB."""
+    height, width, _ = pixels.shape
+    lines = pixels.expand(height, width, _CHANNELS).reshape(height, -1)
+    plain = torch.zeros(height, 1, dtype=torch.uint8)  # each line's filter: none
+    packed = zlib.compress(torch.cat([plain, lines], dim=1).numpy().tobytes(), 9)
+    header = struct.pack(">IIBBBBB", width, height, *_KIND)
+    chunks = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
+    return _SIGNATURE + b"".join(
+        struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+        for name, body in chunks
+    )
 
 
 def _chunks(data: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:

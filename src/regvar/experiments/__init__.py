@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regvar.experiments import synthetic
+from regvar.experiments import finetuned, synthetic
 from regvar.experiments.pipeline import Experiment, Outcome, Tally, build, choose
 
 EXPERIMENTS: Mapping[str, Experiment[Any]] = {
-    experiment.name: experiment for experiment in (synthetic.experiment(),)
+    experiment.name: experiment for experiment in (synthetic.experiment(), *finetuned.experiments())
 }
 
 

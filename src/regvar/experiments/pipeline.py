@@ -46,18 +46,28 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment(Generic[Context]):
-    """One frozen configuration and how to run it."""
+    """One frozen configuration for each cell, and how to run it."""
 
     name: str
     summary: str  # one line
-    cells: tuple[str, ...]
     methods: tuple[str, ...]
     seeds: tuple[int, ...]  # unless others are asked for
-    config: Any = field(repr=False)  # a frozen dataclass of JSON types
+    configs: Mapping[str, Any] = field(repr=False)  # cell → a frozen dataclass of JSON types
     prepare: Callable[[str, int], Context] = field(repr=False)  # (cell, seed): the fitted network
     run: Callable[[Context, str], Outcome] = field(repr=False)  # (context, method)
     page: Callable[[Sequence[Record]], Page] = field(repr=False)  # what people look at
     threads: int | None = None  # of torch; None leaves them: small networks want one
+    without: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {})
+    # cell → methods that it does without, for want of memory or time
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What is compared within."""
+        return tuple(self.configs)
+
+    def methods_of(self, cell: str) -> tuple[str, ...]:
+        """The methods that a cell has."""
+        return tuple(m for m in self.methods if m not in self.without.get(cell, ()))
 
 
 @dataclass(frozen=True)
@@ -89,18 +99,19 @@ def build(
     methods = choose("methods", methods, experiment.methods)
     seeds = experiment.seeds if seeds is None else tuple(dict.fromkeys(seeds))
     require(len(seeds) > 0, "seeds", "one or more whole numbers", seeds)
-    config = asdict(experiment.config)
-    digest = records.config_hash(config)
+    configs = {cell: asdict(experiment.configs[cell]) for cell in cells}
+    digests = {cell: records.config_hash(config) for cell, config in configs.items()}
 
     def current(cell: str, method: str, seed: int) -> bool:
         found = records.find(directory, experiment.name, cell, method, seed)
-        return found is not None and found.config_hash == digest
+        return found is not None and found.config_hash == digests[cell]
 
+    wanted = {cell: [m for m in experiment.methods_of(cell) if m in methods] for cell in cells}
     missing = {
         (seed, cell): absent
         for seed in seeds
         for cell in cells
-        if (absent := [m for m in methods if not current(cell, m, seed)])
+        if (absent := [m for m in wanted[cell] if not current(cell, m, seed)])
     }
     count = sum(len(absent) for absent in missing.values())
     bar = tqdm(total=count, desc=experiment.name, unit="record", disable=None)
@@ -109,12 +120,13 @@ def build(
             bar.set_postfix_str(f"{cell}, seed {seed}: network")
             start = time.perf_counter()
             context, said = _quietly(experiment.prepare, cell, seed)
-            before = _Before(cell, seed, config, digest, time.perf_counter() - start, said)
+            taken = time.perf_counter() - start
+            before = _Before(cell, seed, configs[cell], digests[cell], taken, said)
             for method in absent:
                 bar.set_postfix_str(f"{cell}, seed {seed}: {method}")
                 records.write(_record(experiment, before, context, method), directory)
                 bar.update()
-    return Tally(count, len(seeds) * len(cells) * len(methods) - count)
+    return Tally(count, len(seeds) * sum(map(len, wanted.values())) - count)
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,26 @@ def language(
     return _loader(rows, tokenizer, batch, shuffle)
 
 
-def pictures(data: Images, *, size: int, batch: int = 16, shuffle: bool = False) -> DataLoader[Row]:
-    """Batches of images, scaled to `size` by bilinear interpolation and to −1…1."""
+def pictures(
+    data: Images,
+    processor: Any,
+    *,
+    size: int | None = None,
+    batch: int = 16,
+    shuffle: bool = False,
+) -> DataLoader[Row]:
+    """Batches of images with their labels, if they have any.
+
+    Args:
+        data: color or gray images.
+        processor: the network's image processor; its mean and standard deviation normalize.
+        size: pixels a side, reached by bilinear interpolation; the processor's own by default.
+        batch: images a batch.
+        shuffle: a new order on each pass.
+    """
+    side = _side(processor) if size is None else size
+    require(side >= 1, "size", "at least 1", size)
+    scale, shift = _normalization(processor)
     pixels = data.pixels.movedim(-1, 1)
     pixels = pixels.expand(-1, 3, -1, -1) if pixels.shape[1] == 1 else pixels
     labels = data.labels
@@ -81,13 +99,37 @@ def pictures(data: Images, *, size: int, batch: int = 16, shuffle: bool = False)
     def collate(index: Sequence[int]) -> dict[str, Tensor]:
         chosen = torch.tensor(list(index))
         values = torch.nn.functional.interpolate(
-            pixels[chosen].float(), size=(size, size), mode="bilinear", antialias=True
+            pixels[chosen].float(), size=(side, side), mode="bilinear", antialias=True
         )
-        made = {"pixel_values": values / 127.5 - 1}
+        made = {"pixel_values": values * scale + shift}
         return made if labels is None else {**made, "labels": labels[chosen]}
 
     rows: Any = range(len(data))
     return DataLoader(rows, batch_size=batch, shuffle=shuffle, collate_fn=collate)
+
+
+def _side(processor: Any) -> int:
+    """Of the square that the processor hands on: the least side that it knows."""
+    cropped = getattr(processor, "do_center_crop", False)
+    sides = dict(processor.crop_size if cropped else processor.size)
+    found = [sides[k] for k in ("height", "width", "shortest_edge") if sides.get(k)]
+    if not found:
+        raise DataError(
+            f"size must be given, since the processor has none of one square, but {sides}. "
+            "Pass size=..., in pixels a side."
+        )
+    return int(min(found))
+
+
+def _normalization(processor: Any) -> tuple[Tensor, Tensor]:
+    """Factor and summand of each color, [3, 1, 1], for pixels in 0 … 255."""
+    unit = float(processor.rescale_factor) if processor.do_rescale else 1.0
+    if not processor.do_normalize:
+        return torch.full((3, 1, 1), unit), torch.zeros(3, 1, 1)
+    mean, std = (
+        torch.tensor(v).view(-1, 1, 1) for v in (processor.image_mean, processor.image_std)
+    )
+    return unit / std, -mean / std
 
 
 def _encode(texts: Sequence[str], tokenizer: Any, tokens: int) -> list[Row]:

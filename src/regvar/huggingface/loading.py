@@ -24,13 +24,15 @@ from transformers import (
 
 from regvar.data import catalogue
 from regvar.errors import ArgumentError, ModelError
+from regvar.huggingface import vision
 
+IMAGES = "image-classification"
 TASKS: dict[str, Any] = {
     "causal-lm": AutoModelForCausalLM,
     "sequence-classification": AutoModelForSequenceClassification,
     "token-classification": AutoModelForTokenClassification,
     "masked-lm": AutoModelForMaskedLM,
-    "image-classification": AutoModelForImageClassification,
+    IMAGES: AutoModelForImageClassification,
 }
 WITHOUT_LABELS = ("causal-lm", "masked-lm")
 
@@ -80,25 +82,45 @@ def load(
         dtype: of the weights.
         seed: of what is initialized at random: the new head, the adapter.
     """
-    kind = catalogue.choose(task, TASKS, "task")
+    catalogue.choose(task, TASKS, "task")
     if (classes is None) != (task in WITHOUT_LABELS):
         rule = "None" if task in WITHOUT_LABELS else "the number of classes"
         raise ArgumentError(f"classes must be {rule} for {task}, but it is {classes!r}.")
-    where, origin, options = _resolve(str(name))
-    settings: dict[str, Any] = {"dtype": dtype, **options}
-    if classes is not None:
-        settings |= {"num_labels": classes, "ignore_mismatched_sizes": True}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _read(kind, name, where, settings)
-        reader: Any = AutoImageProcessor if task == "image-classification" else AutoTokenizer
-        processor = _read(reader, name, where, options)
-        if task != "image-classification":
-            _pad(model, processor)
+        origin, model, processor = _read_all(str(name), task, classes, dtype)
         _freeze(model, frozen)
         if adapter is not None:
             model = _adapted(model, adapter, task)
     return Pretrained(str(name), origin, model.eval(), processor)
+
+
+def _read_all(
+    name: str, task: str, classes: int | None, dtype: torch.dtype
+) -> tuple[str, nn.Module, Any]:
+    """Where the name was found, the network and its tokenizer or image processor."""
+    if name in vision.NETWORKS and not Path(name).is_dir():
+        return "package", *_converted(name, task, classes, dtype)
+    where, origin, options = _resolve(name)
+    settings: dict[str, Any] = {"dtype": dtype, **options}
+    if classes is not None:
+        settings |= {"num_labels": classes, "ignore_mismatched_sizes": True}
+    model = _read(TASKS[task], name, where, settings)
+    if task == IMAGES:
+        return origin, model, _read(AutoImageProcessor, name, where, options)
+    tokenizer = _read(AutoTokenizer, name, where, options)
+    _pad(model, tokenizer)
+    return origin, model, tokenizer
+
+
+def _converted(
+    name: str, task: str, classes: int | None, dtype: torch.dtype
+) -> tuple[nn.Module, Any]:
+    """A network whose file is not in the form of `transformers`."""
+    if task != IMAGES or classes is None:
+        raise ArgumentError(f"task must be {IMAGES!r} for {name}, but it is {task!r}.")
+    entry, network = catalogue.WEIGHTS[name], vision.NETWORKS[name]
+    return network.load(entry.fetch() / entry.main, classes, dtype), network.processor()
 
 
 def _resolve(name: str) -> tuple[str, str, dict[str, str]]:
@@ -112,16 +134,16 @@ def _resolve(name: str) -> tuple[str, str, dict[str, str]]:
     return name, "hub", {}
 
 
-def _read(kind: Any, name: object, where: str, settings: dict[str, Any]) -> Any:
+def _read(kind: Any, name: str, where: str, settings: dict[str, Any]) -> Any:
     try:
         return kind.from_pretrained(where, **settings)
     except (OSError, ValueError, KeyError) as error:
-        near = catalogue.suggestion(str(name), catalogue.WEIGHTS)
+        near = catalogue.suggestion(name, catalogue.WEIGHTS)
         reason = (str(error).strip().splitlines() or ["no reason given"])[0]
         raise ModelError(
             f"model must be a directory with a saved network, one of "
             f"{', '.join(sorted(catalogue.WEIGHTS))}, or a name on the model hub, but "
-            f"{str(name)!r} cannot be read: {reason}{near}"
+            f"{name!r} cannot be read: {reason}{near}"
         ) from error
 
 
@@ -162,7 +184,7 @@ def _adapted(model: nn.Module, adapter: Adapter, task: str) -> nn.Module:
         lora_alpha=adapter.alpha,
         lora_dropout=0.0,
         target_modules=targets,
-        modules_to_save=["classifier"] if task == "image-classification" else None,
+        modules_to_save=["classifier"] if task == IMAGES else None,
     )
     wrapped: Any = get_peft_model(model, config)  # pyright: ignore[reportArgumentType]
     return wrapped

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from regvar.errors import require
 from regvar.plots import files, style
 from regvar.report import inline
+from regvar.report.excerpts import Beside, Excerpts, Gallery
 from regvar.report.tables import Mark, Table
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -55,9 +56,11 @@ class Figure:
     caption: str
 
 
-Part: TypeAlias = Text | Items | Code | Figure | Table
+Part: TypeAlias = Text | Items | Code | Figure | Table | Excerpts | Gallery | Beside
 # The template asks what a part is, not what it has.
-_KINDS = {kind.__name__: kind for kind in (Text, Items, Code, Figure, Table)}
+_KINDS = {
+    kind.__name__: kind for kind in (Text, Items, Code, Figure, Table, Excerpts, Gallery, Beside)
+}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from regvar.data import Blur, Contrast, Corruption, GaussianNoise
+
+CORRUPTIONS: dict[str, Callable[[int], Corruption]] = {
+    "noise": GaussianNoise,
+    "blur": Blur,
+    "contrast": Contrast,
+}
 
 
 @dataclass(frozen=True)
@@ -14,6 +23,12 @@ class Part:
     size: int
     offset: int = 0  # rows of the same drawing that others have taken
     labeled: bool = True  # False: its labels mean something else, only uncertainty is scored
+    corruption: str = ""  # of images: one of `CORRUPTIONS`, a dash, its strength
+
+    @property
+    def name(self) -> str:
+        """What its split is called when it is a shift."""
+        return self.corruption or self.data
 
 
 @dataclass(frozen=True)
@@ -26,7 +41,7 @@ class Config:
     """
 
     model: str  # a name for `huggingface.loading.load`
-    task: str  # "sequence-classification" or "causal-lm"
+    task: str  # "sequence-classification", "causal-lm" or "image-classification"
     train: Part
     validation: Part
     test: Part
@@ -35,6 +50,7 @@ class Config:
     frozen: tuple[str, ...] = ()
     adapter_rank: int | None = None  # LoRA in place of the whole network
     tokens: int = 64
+    pixels: int = 0  # the side of images
     batch: int = 16
     epochs: int = 4
     lr: float = 1e-4
@@ -50,5 +66,5 @@ class Config:
     heads: int = 10
     head_lr: float = 1e-3
     head_precision: tuple[float, ...] = (0.02, 0.2, 2.0, 20.0)
-    examples: int = 8  # texts shown on the page, of each kind
+    examples: int = 8  # texts or images shown on the page, of each kind
     documents: int = 3  # shown token by token, for language models

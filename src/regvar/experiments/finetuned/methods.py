@@ -12,62 +12,68 @@ Every method gets one variance scale from validation data, as in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from regvar import baselines
 from regvar.calibration import Calibrated, calibrate
-from regvar.estimators import Estimator, Sampled, amortized, sampled
+from regvar.estimators import Estimator, Sampled
 from regvar.experiments.finetuned.problem import Problem
-from regvar.solvers import Finetune
 from regvar.tuning import Tuned, tune
-
-
-def refit(problem: Problem, lam: float, lr: float, *, control: bool = False) -> Finetune:
-    """The refits of this configuration: Adam, minibatches, warm-started at the MAP."""
-    return Finetune(
-        lam=lam,
-        epochs=problem.config.refit_epochs,
-        lr=lr,
-        control=control,
-        measure_residual=False,
-        seed=problem.seed,
-    )
 
 
 def _scaled(problem: Problem, uq: Estimator) -> Tuned:
     """Nothing to tune but the scale."""
-    return tune(lambda: uq, problem.loaders["validation"], {})
+    return Tuned({}, calibrate(uq, problem.loaders["validation"]), ())
 
 
-def _amortized(problem: Problem, *, control: bool) -> Tuned:
+def _tuned(
+    problem: Problem, build: Callable[..., Estimator], name: str, values: Sequence[Any]
+) -> Tuned:
+    return tune(build, problem.loaders["validation"], {name: values})
+
+
+def _amortized(problem: Problem) -> Tuned:
+    config = problem.config
+
     def build(lam: float) -> Estimator:
-        solver = refit(problem, lam, problem.config.refit_lr, control=control)
-        return amortized(problem.joint, solver=solver)
+        return problem.refits.amortized(lam, config.refit_lr)
 
-    return tune(build, problem.loaders["validation"], {"lam": problem.config.lam})
+    return _tuned(problem, build, "lam", config.lam)
+
+
+def _amortized_control(problem: Problem) -> Tuned:
+    config = problem.config
+
+    def build(lam: float) -> Estimator:
+        return problem.refits.controlled(lam, config.refit_lr)
+
+    return _tuned(problem, build, "lam", config.lam)
 
 
 def _sampled(problem: Problem) -> Tuned:
     config = problem.config
-    solver = refit(problem, config.sampled_lam, config.sampled_lr)
-    return _scaled(problem, sampled(problem.joint, config.samples, solver, problem.seed))
+    uq = problem.refits.sampled(config.samples, config.sampled_lam, config.sampled_lr)
+    return _scaled(problem, uq)
 
 
 def _dropout(problem: Problem) -> Tuned:
-    def build(rate: float) -> Estimator:
-        passes = problem.config.passes
-        return baselines.mc_dropout(problem.joint, rate=rate, passes=passes, seed=problem.seed)
+    config = problem.config
 
-    return tune(build, problem.loaders["validation"], {"rate": problem.config.dropout})
+    def build(rate: float) -> Estimator:
+        return baselines.mc_dropout(
+            problem.joint, rate=rate, passes=config.passes, seed=problem.seed
+        )
+
+    return _tuned(problem, build, "rate", config.dropout)
 
 
 def _head(problem: Problem, approximation: Callable[..., Estimator]) -> Tuned:
     def build(precision: float) -> Estimator:
         return approximation(problem.joint, prior_precision=precision)
 
-    grid = {"precision": problem.config.head_precision}
-    return tune(build, problem.loaders["validation"], grid)
+    return _tuned(problem, build, "precision", problem.config.head_precision)
 
 
 def _ensemble(problem: Problem) -> Tuned:
@@ -86,14 +92,14 @@ METHODS: Mapping[str, Callable[[Problem], Tuned]] = {
     "pretrained": lambda p: _scaled(p, baselines.pretrained(p.joint, p.before)),
     "map_only": lambda p: _scaled(p, baselines.map_only(p.joint)),
     "temperature": lambda p: _scaled(p, baselines.temperature(p.joint)),
-    "drift": lambda p: _scaled(p, baselines.drift(p.joint, refit(p, 1.0, p.config.refit_lr))),
+    "drift": lambda p: _scaled(p, p.refits.drift(p.config.refit_lr)),
     "last_layer_ensemble": _ensemble,
     "mc_dropout": _dropout,
     "laplace_last_layer_diag": lambda p: _head(p, baselines.laplace_last_layer_diag),
     "laplace_last_layer_full": lambda p: _head(p, baselines.laplace_last_layer_full),
     "gradient_norm": lambda p: _scaled(p, baselines.gradient_norm(p.joint)),
-    "amortized": lambda p: _amortized(p, control=False),
-    "amortized_control": lambda p: _amortized(p, control=True),
+    "amortized": _amortized,
+    "amortized_control": _amortized_control,
     "sampled": _sampled,
 }
 

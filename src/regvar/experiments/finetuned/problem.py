@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regvar import data, params, records
-from regvar.data.datasets import Texts
+from regvar.data.datasets import Images, Texts
 from regvar.errors import DataError
-from regvar.experiments.finetuned.config import Config, Part
+from regvar.experiments.finetuned.config import CORRUPTIONS, Config, Part
+from regvar.experiments.finetuned.refits import Refits
 from regvar.huggingface import encoding, loading
+from regvar.huggingface.quiet import quiet
 from regvar.likelihoods import Categorical
 from regvar.log_joint import LogJoint
 from regvar.map_fit import MapFit, fit_map, stationarity
 from regvar.priors import GaussianPrior
 
+Rows = Texts | Images
 MAP_FIELDS = [
     "model",
     "task",
@@ -33,6 +36,7 @@ MAP_FIELDS = [
     "frozen",
     "adapter_rank",
     "tokens",
+    "pixels",
     "batch",
     "epochs",
     "lr",
@@ -49,35 +53,37 @@ class Problem:
     joint: LogJoint
     before: Mapping[str, Tensor]  # the trainable weights before fine-tuning
     fit: MapFit
-    texts: Mapping[str, Texts]  # by split: "train", "validation", "test", and the shifts
+    refits: Refits
+    rows: Mapping[str, Rows]  # by split: "train", "validation", "test", and the shifts
     loaders: Mapping[str, Any]
-    processor: Any  # the tokenizer
+    processor: Any  # the tokenizer or image processor
     manifests: Mapping[str, str]  # which rows, by split
 
     @property
     def shifts(self) -> tuple[str, ...]:
         """The names of the shifted splits."""
-        return tuple(part.data for part in self.config.shifts)
+        return tuple(part.name for part in self.config.shifts)
 
 
 def prepare(config: Config, seed: int) -> Problem:
     """Load, encode, fine-tune."""
     parts = {"train": config.train, "validation": config.validation, "test": config.test}
-    parts |= {part.data: part for part in config.shifts}
-    subsets = {name: rows(part, seed) for name, part in parts.items()}
+    parts |= {part.name: part for part in config.shifts}
+    subsets = {name: drawn(part, seed) for name, part in parts.items()}
     adapter = None if config.adapter_rank is None else loading.Adapter(rank=config.adapter_rank)
-    found = loading.load(
-        config.model,
-        config.task,
-        config.classes,
-        adapter=adapter,
-        frozen=config.frozen,
-        seed=seed,
-    )
-    texts = {name: subset.data for name, subset in subsets.items()}
+    with quiet():
+        found = loading.load(
+            config.model,
+            config.task,
+            config.classes,
+            adapter=adapter,
+            frozen=config.frozen,
+            seed=seed,
+        )
+    held = {name: subset.data for name, subset in subsets.items()}
     loaders = {
         name: encode(config, part, found.processor, shuffle=name == "train")
-        for name, part in texts.items()
+        for name, part in held.items()
     }
     joint = LogJoint(
         found.model,
@@ -88,37 +94,46 @@ def prepare(config: Config, seed: int) -> Problem:
     before = params.copy(joint.parameters)
     fit = _fitted(joint, config, seed)
     manifests = {name: subset.manifest for name, subset in subsets.items()}
-    return Problem(config, seed, joint, before, fit, texts, loaders, found.processor, manifests)
+    refits = Refits(joint, seed, config.refit_epochs)
+    return Problem(
+        config, seed, joint, before, fit, refits, held, loaders, found.processor, manifests
+    )
 
 
-def rows(part: Part, seed: int) -> data.Subset[Texts]:
+def drawn(part: Part, seed: int) -> data.Subset[Rows]:
     """The rows of a part under a seed; parts of one data set with other offsets do not overlap."""
     splits: Any = data.load(part.data)
-    whole: Texts = data.choose(part.split, splits, "split")
+    whole: Rows = data.choose(part.split, splits, "split")
     end = part.offset + part.size
-    drawn = data.subsample(whole, min(end, len(whole)), seed)
+    found = data.subsample(whole, min(end, len(whole)), seed)
     if end > len(whole):
         raise DataError(
             f"size of {part.data}/{part.split} must be at most {len(whole) - part.offset} beyond "
             f"row {part.offset}, but it is {part.size}."
         )
-    kept = range(part.offset, end)
-    taken = drawn.data.take(kept)
+    taken = cast("Rows", found.data.take(range(part.offset, end)))
+    if part.corruption and isinstance(taken, Images):
+        kind, _, strength = part.corruption.partition("-")
+        taken = data.choose(kind, CORRUPTIONS, "corruption")(int(strength))(taken)
     if not part.labeled:
-        taken = Texts(taken.texts)
-    return data.Subset(taken, drawn.indices[part.offset : end], _manifest(taken))
+        taken = Texts(taken.texts) if isinstance(taken, Texts) else Images(taken.pixels)
+    return data.Subset(taken, found.indices[part.offset : end], _manifest(taken))
 
 
-def encode(config: Config, texts: Texts, processor: Any, *, shuffle: bool = False) -> Any:
+def encode(config: Config, rows: Rows, processor: Any, *, shuffle: bool = False) -> Any:
     """Batches for the configuration's task."""
+    if isinstance(rows, Images):
+        return encoding.pictures(
+            rows, processor, size=config.pixels, batch=config.batch, shuffle=shuffle
+        )
     sizes: dict[str, int] = {"tokens": config.tokens, "batch": config.batch}
     if config.task == "causal-lm":
-        return encoding.language(texts.texts, processor, shuffle=shuffle, **sizes)
-    return encoding.classified_texts(texts, processor, shuffle=shuffle, **sizes)
+        return encoding.language(rows.texts, processor, shuffle=shuffle, **sizes)
+    return encoding.classified_texts(rows, processor, shuffle=shuffle, **sizes)
 
 
-def _manifest(texts: Texts) -> str:
-    return records.config_hash({"rows": [row.hex() for row in texts.content()]})
+def _manifest(rows: Rows) -> str:
+    return records.config_hash({"rows": [row.hex() for row in rows.content()]})
 
 
 def _fitted(joint: LogJoint, config: Config, seed: int) -> MapFit:
@@ -130,7 +145,7 @@ def _fitted(joint: LogJoint, config: Config, seed: int) -> MapFit:
         params.write_(joint.parameters, load_file(path))
         joint.model.eval()
         return stationarity(joint, config.epochs)
-    fit = fit_map(joint, torch.optim.AdamW, epochs=config.epochs, lr=config.lr, seed=seed)
+    fit = fit_map(joint, torch.optim.Adam, epochs=config.epochs, lr=config.lr, seed=seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".partial")
     save_file({k: p.detach().contiguous() for k, p in joint.parameters.items()}, fresh)

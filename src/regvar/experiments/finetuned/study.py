@@ -1,7 +1,8 @@
-"""The fine-tuned studies: which networks on which data, and what a record of one method holds."""
+"""What a record of one method on one fine-tuned network holds."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -11,64 +12,27 @@ import torch
 from torch import Tensor
 
 from regvar.calibration import Calibrated
+from regvar.data import png
+from regvar.data.datasets import Images
 from regvar.experiments.finetuned import methods, scores
-from regvar.experiments.finetuned.config import Config, Part
-from regvar.experiments.finetuned.problem import Problem, encode, prepare
+from regvar.experiments.finetuned.problem import Problem, encode
 from regvar.experiments.finetuned.scores import Split
-from regvar.experiments.pipeline import Experiment, Outcome
+from regvar.experiments.pipeline import Outcome
 from regvar.predictives import Classification
 from regvar.tuning import Tuned
-
-FILM = "snippets-film"
-SNIPPETS = {
-    "minilm-film": Config(
-        model="minilm",
-        task="sequence-classification",
-        frozen=("embeddings",),
-        train=Part(FILM, "all", 1000),
-        validation=Part(FILM, "all", 500, offset=1000),
-        test=Part(FILM, "all", 1000, offset=1500),
-        shifts=(
-            Part("snippets-product", "all", 500),
-            Part("snippets-tweet", "all", 500),
-            Part("snippets-editorial", "all", 500),
-        ),
-    )
-}
-
-
-def experiment(name: str, summary: str, cells: Mapping[str, Config]) -> Experiment[Problem]:
-    """A study of several networks, each with a configuration of its own."""
-    return Experiment(
-        name=name,
-        summary=summary,
-        cells=tuple(cells),
-        methods=tuple(methods.METHODS),
-        seeds=(0, 1, 2),
-        config=cells,
-        prepare=lambda cell, seed: prepare(cells[cell], seed),
-        run=run,
-    )
-
-
-def snippets() -> Experiment[Problem]:
-    """MiniLM on short rated texts, with three real shifts of domain."""
-    return experiment(
-        "snippets",
-        "MiniLM fine-tuned on rated film snippets; shift to products, tweets, editorials",
-        SNIPPETS,
-    )
 
 
 def run(problem: Problem, method: str) -> Outcome:
     """One method on one network and seed."""
+    problem.refits.clock()
     begin = time.perf_counter()
     tuned = methods.METHODS[method](problem)
     ready = time.perf_counter()
     calibrated = tuned.calibrated
     names = ("test", *problem.shifts)
     splits = {name: scores.score(calibrated, problem.loaders[name]) for name in names}
-    seconds = {"fit": ready - begin, "inference": time.perf_counter() - ready}
+    took = time.perf_counter() - ready
+    seconds = {"fit": ready - begin + problem.refits.reused, "inference": took}
     found = {name: split.metrics() for name, split in splits.items()}
     for name in problem.shifts:
         found[name] |= scores.shift_auroc(splits["test"], splits[name])
@@ -102,7 +66,9 @@ def _extra(problem: Problem, tuned: Tuned, splits: Mapping[str, Split]) -> dict[
             str(k): {"scale": fewer.scale, **scores.summary(fewer, loaders)}
             for k, fewer in methods.prefixes(problem, calibrated).items()
         },
-        "texts": {name: _texts(problem, name, split) for name, split in splits.items()},
+        "images" if problem.config.task == "image-classification" else "texts": {
+            name: _examples(problem, name, split) for name, split in splits.items()
+        },
         "tokens": _documents(problem, calibrated),
     }
 
@@ -111,7 +77,7 @@ def _documents(problem: Problem, calibrated: Calibrated) -> list[list[dict[str, 
     """Held-out documents of a language model, each token with how uncertain its place was."""
     if problem.config.task != "causal-lm":
         return []
-    shown = problem.texts["test"].take(range(problem.config.documents))
+    shown = problem.rows["test"].take(range(problem.config.documents))
     loader = encode(replace(problem.config, batch=1), shown, problem.processor)
     documents: list[list[dict[str, Any]]] = []
     for batch in loader:
@@ -132,25 +98,29 @@ def _documents(problem: Problem, calibrated: Calibrated) -> list[list[dict[str, 
     return documents
 
 
-def _texts(problem: Problem, name: str, split: Split) -> dict[str, list[dict[str, Any]]]:
-    """The least and the most certain texts of a split, for a person to read."""
-    texts = problem.texts[name]
+def _examples(problem: Problem, name: str, split: Split) -> dict[str, list[dict[str, Any]]]:
+    """The least and the most certain texts or images of a split, for a person to look at."""
+    rows = problem.rows[name]
     total = torch.cat(split.total)
-    if len(total) != len(texts):  # a language model has one number for each token
+    if len(total) != len(rows):  # a language model has one number for each token
         return {}
     order = total.argsort()
     shown = problem.config.examples
     columns: dict[str, Tensor] = {"uncertainty": total, "epistemic": torch.cat(split.epistemic)}
     if split.confidence:
         columns["confidence"] = torch.cat(split.confidence)
-    labels = texts.labels
+    labels = rows.labels
 
     def row(i: int) -> dict[str, Any]:
-        numbers = {key: float(values[i]) for key, values in columns.items()}
+        found: dict[str, Any] = {key: float(values[i]) for key, values in columns.items()}
+        if isinstance(rows, Images):
+            found["png"] = base64.b64encode(png.written(rows.pixels[i])).decode()
+        else:
+            found["text"] = rows.texts[i]
         if labels is None:
-            return {"text": texts.texts[i], "label": None, "correct": None, **numbers}
-        label, correct = texts.classes[int(labels[i])], bool(torch.cat(split.correct)[i])
-        return {"text": texts.texts[i], "label": label, "correct": correct, **numbers}
+            return {**found, "label": None, "correct": None}
+        correct = bool(torch.cat(split.correct)[i])
+        return {**found, "label": rows.classes[int(labels[i])], "correct": correct}
 
     return {
         "most_certain": [row(i) for i in order[:shown].tolist()],

@@ -38,10 +38,9 @@ def experiment(
     return Experiment(
         name="synthetic",
         summary="Appendix C: four regressions, nine methods, in and out of distribution",
-        cells=cells,
         methods=(*methods.METHODS, methods.PARAMETER),
         seeds=seeds,
-        config=config,
+        configs=dict.fromkeys(cells, config),
         prepare=lambda cell, seed: prepare(config, cell, seed),
         run=run,
         page=_page,

@@ -1,18 +1,26 @@
-"""Write docs/measured.md from the records, or with --check fail when the page is out of date."""
+"""Write the pages of docs/ that are made of records; with --check fail when one is out of date.
+
+docs/measured.md holds the benchmarks, docs/studies/ a page for each experiment of `regvar list`
+that has records. --check compares the words alone: figures are drawn again by every run without it.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from regvar import experiments, records
+from regvar.plots import files
+from regvar.report import Page, markdown
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "measured.md"
 HEAD = """# Measured
 
 Every figure on this page comes from a record in `records/`, written by the command named beside
-it; `python tools/measured.py` writes the page. Machines differ: read times as ratios.
+it; `python tools/pages.py` writes the page. Machines differ: read times as ratios.
 """
 
 
@@ -85,22 +93,53 @@ above one early on is normal, and says that the answer is not to be trusted yet.
 SECTIONS = {"memory-smollm2-135m": memory, "conditioning-minilm": conditioning}
 
 
-def main() -> int:
-    """Write or check."""
+def measured(root: Path) -> str:
+    """The benchmarks' page."""
     parts = [HEAD]
     for name, section in SECTIONS.items():
-        path = ROOT / "records" / f"{name}.json"
+        path = root / "records" / f"{name}.json"
         if path.exists():
             parts.append(section(json.loads(path.read_text(encoding="utf-8"))))
-    page = "\n".join(parts)
-    if "--check" in sys.argv:
-        fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page
-        if not fresh:
-            print("docs/measured.md is out of date: run python tools/measured.py")
-        return 0 if fresh else 1
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
+    return "\n".join(parts)
+
+
+def studies(root: Path) -> Iterator[tuple[str, Page]]:
+    """One page for each experiment with records, under its file's name."""
+    for name, experiment in experiments.EXPERIMENTS.items():
+        folder = root / "records" / name
+        found = records.read(folder) if folder.is_dir() else []
+        if found:
+            yield name, experiment.page(found)
+
+
+def pages(root: Path, draw: bool) -> dict[str, str]:
+    """What each page should say, by its path below docs/; with `draw` the figures are written."""
+    wanted = {"measured.md": measured(root)}
+    for name, page in studies(root):
+        wanted[f"studies/{name}.md"] = markdown(page, f"figures/{name}") + "\n"
+        for figure in page.figures if draw else ():
+            path = root / "docs" / "studies" / "figures" / name / f"{figure.name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(files.png(figure.drawing))
+    return wanted
+
+
+def main(root: Path, arguments: list[str]) -> int:
+    """Write or check."""
+    check = "--check" in arguments
+    stale: list[str] = []
+    for name, text in pages(root, draw=not check).items():
+        path = root / "docs" / name
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if check:
+            stale.append(f"docs/{name} is out of date: run python tools/pages.py")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    print("\n".join(stale) or "pages: as their records say")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(ROOT, sys.argv[1:]))
