@@ -16,6 +16,55 @@ if TYPE_CHECKING:
 _PACKAGES = {"transformers", "peft", "accelerate", "tokenizers", "PIL"}
 
 
+# The options, in the order of the help.
+Data = Annotated[
+    str,
+    typer.Option(
+        metavar="DATA",
+        help="A .csv, .tsv or .jsonl file of texts, a folder with one folder of images per "
+        "class, or a short name such as imdb or snippets-film.",
+    ),
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the run.")]
+Task = Annotated[
+    str, typer.Option(help="sequence-classification, image-classification or causal-lm.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A directory, a short name such as minilm or smollm2-135m, or a name on the hub; "
+        "by default minilm, vit-s14 or smollm2-135m, by the task.",
+    ),
+]
+Lora = Annotated[bool, typer.Option("--lora", help="Train a LoRA adapter alone.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="The column of texts; found by its name if not given."),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="The column of labels; likewise.")
+]
+Method = Annotated[str, typer.Option(help="How uncertainty is found: sampled or amortized.")]
+Samples = Annotated[int, typer.Option(help="Refits of the method sampled.")]
+Lam = Annotated[float, typer.Option(help="How strongly refits are pulled.")]
+Epochs = Annotated[int, typer.Option(help="Passes over the training rows.")]
+Rate = Annotated[float, typer.Option(help="Learning rate of Adam.")]
+Batch = Annotated[
+    int | None, typer.Option(help="Rows of a batch; by default 16, or 4 for causal-lm.")
+]
+Tokens = Annotated[int, typer.Option(help="Longer texts are cut to so many tokens.")]
+Precision = Annotated[float, typer.Option(help="Precision of the Gaussian prior.")]
+Frozen = Annotated[
+    str | None,
+    typer.Option(metavar="MODULES", help="Modules that do not train, such as embeddings."),
+]
+Limit = Annotated[
+    int | None, typer.Option(metavar="ROWS", help="Use so many rows, drawn at random.")
+]
+Seed = Annotated[int, typer.Option(help="Of the split, the fit and the refits.")]
+
+
 def register(app: typer.Typer) -> None:
     """Put both commands on the command line."""
     app.command(short_help="Fine-tune a network on your data, with calibrated confidences.")(
@@ -25,54 +74,24 @@ def register(app: typer.Typer) -> None:
 
 
 def finetune(
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="DATA",
-            help="A .csv, .tsv or .jsonl file of texts, a folder with one folder of images per "
-            "class, or a short name such as imdb or snippets-film.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="A new directory for the run.")],
-    task: Annotated[
-        str, typer.Option(help="sequence-classification, image-classification or causal-lm.")
-    ] = "sequence-classification",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A directory, a short name such as minilm or smollm2-135m, or a name on the hub; "
-            "by default minilm, vit-s14 or smollm2-135m, by the task.",
-        ),
-    ] = None,
-    lora: Annotated[bool, typer.Option("--lora", help="Train a LoRA adapter alone.")] = False,
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column of texts; found by its name if not given."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of labels; likewise.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="How uncertainty is found: sampled or amortized.")
-    ] = "sampled",
-    samples: Annotated[int, typer.Option(help="Refits of the method sampled.")] = 4,
-    lam: Annotated[float, typer.Option(help="How strongly refits are pulled.")] = 1.0,
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows.")] = 6,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
-    batch: Annotated[
-        int | None, typer.Option(help="Rows of a batch; by default 16, or 4 for causal-lm.")
-    ] = None,
-    tokens: Annotated[int, typer.Option(help="Longer texts are cut to so many tokens.")] = 128,
-    precision: Annotated[float, typer.Option(help="Precision of the Gaussian prior.")] = 0.02,
-    frozen: Annotated[
-        str | None,
-        typer.Option(metavar="MODULES", help="Modules that do not train, such as embeddings."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="ROWS", help="Use so many rows, drawn at random.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, the fit and the refits.")] = 0,
+    data: Data,
+    out: Out,
+    task: Task = "sequence-classification",
+    model: Model = None,
+    lora: Lora = False,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    method: Method = "sampled",
+    samples: Samples = 4,
+    lam: Lam = 1.0,
+    epochs: Epochs = 6,
+    lr: Rate = 1e-4,
+    batch: Batch = None,
+    tokens: Tokens = 128,
+    precision: Precision = 0.02,
+    frozen: Frozen = None,
+    limit: Limit = None,
+    seed: Seed = 0,
 ) -> None:
     """Fine-tune a network on your own data and find out how sure it may be.
 

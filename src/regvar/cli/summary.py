@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from regvar.records import Record
 
-_COLUMNS = (("id", "NLL"), ("id", "PICP"), ("ood", "NLL"), ("ood", "PICP"))
+Columns = Mapping[str, tuple[str, str]]  # heading → split, metric
 
 
-def summary(found: Sequence[Record]) -> str:
-    """Each method's scores, cell by cell: means over seeds, and the audit's rank correlation."""
+def summary(found: Sequence[Record], columns: Columns) -> str:
+    """Each method's scores, cell by cell, as means over seeds; with them the audit's, if any."""
     blocks: list[str] = []
     for cell in dict.fromkeys(r.cell for r in found):
-        rows = [["", *(f"{metric} {split}" for split, metric in _COLUMNS), "rank with truth"]]
         held = [r for r in found if r.cell == cell and r.metrics]
+        audited = any("audit" in r.extra for r in held)
+        rows = [["", *columns, *(["rank with truth"] if audited else [])]]
         for method in dict.fromkeys(r.method for r in held):
-            rows.append(_row(method, [r for r in held if r.method == method]))
+            ours = [r for r in held if r.method == method]
+            scores = [_mean(ours, *place) for place in columns.values()]
+            rows.append([method, *scores, *([_rank(ours)] if audited else [])])
         blocks.append(f"\n{cell}\n{_aligned(rows)}")
     return "\n".join(blocks)
 
 
-def _row(method: str, held: Sequence[Record]) -> list[str]:
-    scores = [
-        statistics.fmean(r.metrics[split][metric]["value"] for r in held)
-        for split, metric in _COLUMNS
-    ]
+def _mean(held: Sequence[Record], split: str, metric: str) -> str:
+    return f"{statistics.fmean(r.metrics[split][metric]['value'] for r in held):.3f}"
+
+
+def _rank(held: Sequence[Record]) -> str:
     ranks = [r.extra["audit"]["rank_correlation"] for r in held]
     known = [rank for rank in ranks if rank is not None]
-    rank = f"{statistics.fmean(known):+.2f}" if known else "-"
-    return [method, *(f"{score:.3f}" for score in scores), rank]
+    return f"{statistics.fmean(known):+.2f}" if known else "-"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

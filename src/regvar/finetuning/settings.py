@@ -82,5 +82,6 @@ class Settings:
     def from_json(cls, held: Mapping[str, Any]) -> Settings:
         """What `to_json` gave."""
         known = {f.name for f in fields(cls)}
-        found = {k: v for k, v in held.items() if k in known}
-        return cls(**{**found, "frozen": tuple(held["frozen"])})
+        found: dict[str, Any] = {k: v for k, v in held.items() if k in known}
+        found["frozen"] = tuple(held["frozen"])
+        return cls(**found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from regvar.errors import ModelError
-from regvar.experiments.finetuned.cells import METHODS, STUDIES, Study
+from regvar.experiments.finetuned.cells import DEMO, METHODS, STUDIES, Study
 from regvar.experiments.pipeline import Experiment, Outcome
 from regvar.records import Record
 
@@ -29,7 +29,7 @@ def experiment(study: Study) -> Experiment[Any]:
                 raise
             raise ModelError(
                 f"{study.name} needs {error.name}, but it is not installed. "
-                "Run `pip install 'regvar[hf,gguf]'`."
+                "Run `pip install 'regvar[hf,weights]'`."
             ) from error
         return problem.prepare(study.cells[cell], seed)
 
@@ -51,6 +51,11 @@ def experiments() -> tuple[Experiment[Any], ...]:
     return tuple(experiment(study) for study in STUDIES)
 
 
+def reduced() -> Experiment[Any]:
+    """A smaller study with the methods that take seconds each, for a first look."""
+    return experiment(DEMO)
+
+
 def _run(problem: Problem, method: str) -> Outcome:
     from regvar.experiments.finetuned.study import run
 
@@ -63,4 +68,4 @@ def _page(found: Sequence[Record]) -> Page:
     return page(found)
 
 
-__all__ = ["METHODS", "STUDIES", "Study", "experiment", "experiments"]
+__all__ = ["METHODS", "STUDIES", "Study", "experiment", "experiments", "reduced"]

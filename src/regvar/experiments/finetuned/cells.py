@@ -15,7 +15,7 @@ refits that do the same. The vision networks have its five epochs and its split 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regvar.experiments.finetuned.config import CORRUPTIONS, Config, Part
 
@@ -65,6 +65,38 @@ SNIPPETS = Study(
             ),
         )
     },
+)
+
+# What `regvar demo` runs: fewer rows and epochs, and the methods that take seconds each.
+DEMO = Study(
+    SNIPPETS.name,
+    "MiniLM fine-tuned on 600 rated film snippets; shift to products, tweets, editorials",
+    {
+        "minilm-film": replace(
+            SNIPPETS.cells["minilm-film"],
+            train=Part(FILM, "all", 600),
+            validation=Part(FILM, "all", 400, offset=600),
+            test=Part(FILM, "all", 500, offset=1000),
+            shifts=(
+                Part("snippets-product", "all", 250),
+                Part("snippets-tweet", "all", 250),
+                Part("snippets-editorial", "all", 250),
+            ),
+            lam=(1.0,),
+            samples=4,
+        )
+    },
+    {
+        "minilm-film": (
+            "pretrained",
+            "last_layer_ensemble",
+            "mc_dropout",
+            "laplace_last_layer_diag",
+            "gradient_norm",
+            "amortized_control",
+        )
+    },
+    seeds=(0,),
 )
 
 
