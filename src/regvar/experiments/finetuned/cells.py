@@ -118,19 +118,19 @@ SENTIMENT = Study(
             model="minilm",
             task="sequence-classification",
             frozen=("embeddings",),
-            train=Part("imdb", "train", 1000),
-            validation=Part("imdb", "train", 500, offset=1000),
-            test=Part("imdb", "test", 1000),
-            shifts=_reviews(500),
-            tokens=128,
+            train=Part("imdb", "train", 400),
+            validation=Part("imdb", "train", 200, offset=400),
+            test=Part("imdb", "test", 400),
+            shifts=_reviews(150),
+            tokens=96,
         ),
         "smollm2-imdb": Config(
             model="smollm2-135m",
             task="sequence-classification",
-            train=Part("imdb", "train", 256),
-            validation=Part("imdb", "train", 200, offset=256),
-            test=Part("imdb", "test", 300),
-            shifts=_reviews(150),
+            train=Part("imdb", "train", 128),
+            validation=Part("imdb", "train", 64, offset=128),
+            test=Part("imdb", "test", 100),
+            shifts=_reviews(40),
             epochs=2,
             lr=2e-5,
             samples=4,
@@ -152,9 +152,9 @@ def _language(data: str, validation: Part, shift: Part) -> Config:
         classes=None,
         train=Part(data, "train", 64),
         validation=validation,
-        test=Part(data, "test", 48),
+        test=Part(data, "test", 32),
         shifts=(shift,),
-        tokens=96,
+        tokens=64,
         epochs=1,
         lr=2e-5,
         samples=4,
@@ -170,10 +170,10 @@ SMALL = Study(
     "SmolLM2-135M, next token, on WikiText-2 and on the texts of IMDB",
     {
         "smollm2-wikitext": _language(
-            "wikitext-2", Part("wikitext-2", "validation", 32), Part("imdb", "test", 16)
+            "wikitext-2", Part("wikitext-2", "validation", 16), Part("imdb", "test", 16)
         ),
         "smollm2-imdb-text": _language(
-            "imdb", Part("imdb", "train", 32, offset=64), Part("wikitext-2", "test", 16)
+            "imdb", Part("imdb", "train", 16, offset=64), Part("wikitext-2", "test", 16)
         ),
     },
     {"smollm2-wikitext": _MANY_OUTPUTS, "smollm2-imdb-text": _MANY_OUTPUTS},
