@@ -11,6 +11,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 READY := $(VENV)/ready
 PINS := constraints.txt pyproject.toml
 
+# What `make paper` runs, quickest first: hours each. Another choice: make paper STUDIES=synthetic
+STUDIES ?= synthetic snippets table1-lm-small table1-vit table1-sentiment table1-lm-xl
+
 # Independent second opinions for tests/oracles. Their metadata asks for torchvision, which nothing
 # here uses, so they are installed without their dependencies.
 WITNESSES := curvlinops-for-pytorch backpack-for-pytorch einconv einops jaxtyping linear_operator \
@@ -26,7 +29,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)/demo ## a reduced synthetic study with all methods, and its page (under 3 minutes)
+demo: $(READY)/demo ## fine-tune MiniLM on real texts, find its uncertainty, and the page (under 5 minutes)
 	$(BIN)/regvar demo
 
 test: $(READY)/dev ## run all tests, the docstrings' examples and the pages' examples
@@ -56,7 +59,7 @@ test-peers: $(READY)/peers ## the agreement with laplace-torch, and its adapter'
 	$(PYTEST) -n $(WORKERS) tests/contracts -k kfac
 
 paper: $(READY)/bench ## build the records of all experiments that are missing, then their pages
-	$(BIN)/regvar run synthetic --out records
+	for study in $(STUDIES); do $(BIN)/regvar run $$study --out records || exit; done
 	$(BIN)/python tools/pages.py
 
 bench-memory: $(READY)/bench ## peak memory on SmolLM2-135M (about ten minutes)
@@ -82,7 +85,7 @@ $(READY)/core: $(PINS)
 	@touch $@
 
 $(READY)/demo: $(READY)/core
-	$(INSTALL) --no-build-isolation --editable '.[bench]'
+	$(INSTALL) --no-build-isolation --editable '.[bench,hf]'
 	@touch $@
 
 $(READY)/dev: $(READY)/core
