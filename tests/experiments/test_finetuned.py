@@ -285,6 +285,14 @@ def test_more_rows_than_there_are_is_an_error(place: Place) -> None:
         drawn(Part("words", "all", 40, offset=60), 0)
 
 
+def test_texts_to_classify_stand_by_length(place: Place, problem: Problem) -> None:
+    rows, part = problem.rows["test"], drawn(config(place, "bert").test, 0).data
+    assert isinstance(rows, Texts) and isinstance(part, Texts)
+    lengths = [len(text) for text in rows.texts]
+    assert lengths == sorted(lengths) and len(set(lengths)) > 1
+    assert sorted(rows.content()) == sorted(part.content())
+
+
 def test_parts_of_the_studies_do_not_overlap() -> None:
     for study in STUDIES:
         for cell, settings in study.cells.items():

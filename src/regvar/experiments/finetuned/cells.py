@@ -75,12 +75,12 @@ DEMO = Study(
         "minilm-film": replace(
             SNIPPETS.cells["minilm-film"],
             train=Part(FILM, "all", 600),
-            validation=Part(FILM, "all", 400, offset=600),
-            test=Part(FILM, "all", 500, offset=1000),
+            validation=Part(FILM, "all", 300, offset=600),
+            test=Part(FILM, "all", 400, offset=900),
             shifts=(
-                Part("snippets-product", "all", 250),
-                Part("snippets-tweet", "all", 250),
-                Part("snippets-editorial", "all", 250),
+                Part("snippets-product", "all", 200),
+                Part("snippets-tweet", "all", 200),
+                Part("snippets-editorial", "all", 200),
             ),
             lam=(1.0,),
             samples=4,

@@ -80,7 +80,10 @@ def prepare(config: Config, seed: int) -> Problem:
             frozen=config.frozen,
             seed=seed,
         )
-    held = {name: subset.data for name, subset in subsets.items()}
+    held = {
+        name: subset.data if name == "train" else _evened(config, subset.data)
+        for name, subset in subsets.items()
+    }
     loaders = {
         name: encode(config, part, found.processor, shuffle=name == "train")
         for name, part in held.items()
@@ -118,6 +121,13 @@ def drawn(part: Part, seed: int) -> data.Subset[Rows]:
     if not part.labeled:
         taken = Texts(taken.texts) if isinstance(taken, Texts) else Images(taken.pixels)
     return data.Subset(taken, found.indices[part.offset : end], _manifest(taken))
+
+
+def _evened(config: Config, rows: Rows) -> Rows:
+    """Texts to classify by length, so that a batch holds little padding; any others as drawn."""
+    if not isinstance(rows, Texts) or config.task != "sequence-classification":
+        return rows
+    return rows.take(sorted(range(len(rows)), key=lambda i: len(rows.texts[i])))
 
 
 def encode(config: Config, rows: Rows, processor: Any, *, shuffle: bool = False) -> Any:
