@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
-from transformers import (
-    Dinov2ForImageClassification,
-    MobileNetV2ForImageClassification,
-    ViTImageProcessor,
-)
+from transformers import Dinov2ForImageClassification, MobileNetV2ForImageClassification
 
 from regvar.errors import ModelError
 from regvar.huggingface import onnx_weights
+from regvar.huggingface.quiet import quiet
 
 # ImageNet's, in units of 0…1. Both networks were trained on images normalized with them.
 MEAN = (0.485, 0.456, 0.406)
@@ -63,11 +61,12 @@ class Converted:
 
     def processor(self) -> Any:
         """What scales and normalizes images as the network wants them."""
-        return ViTImageProcessor(
-            size={"height": self.size, "width": self.size},
-            image_mean=list(MEAN),
-            image_std=list(STD),
-        )
+        with quiet():  # it says on import that it does without torchvision
+            return transformers.ViTImageProcessor(
+                size={"height": self.size, "width": self.size},
+                image_mean=list(MEAN),
+                image_std=list(STD),
+            )
 
 
 def _require_complete(file: str, network: str, faults: Mapping[str, Iterable[str]]) -> None:

@@ -57,7 +57,7 @@ def sweeps(
             axis.set_title(panel.title)
             axis.set_xlabel(labels[0])
             axis.set_ylabel(labels[1])
-            axis.margins(y=0.12)
+            axis.margins(y=0.12 if len(panel.curves) == 1 else 0.22)  # room for a ring below
         style.legend(drawn.figure, drawn.axes)
     return drawn.figure
 
