@@ -161,7 +161,8 @@ def _language(data: str, validation: Part, shift: Part) -> Config:
         sampled_lr=2e-5,
         head_lr=2e-5,
         head_precision=(0.02, 2.0, 200.0),
-        dropout=(0.02, 0.05, 0.1),
+        dropout=(0.002, 0.01, 0.05),
+        lam=(1.0, 10.0, 100.0),
     )
 
 
@@ -196,11 +197,11 @@ XL = Study(
             epochs=1,
             lr=1e-4,
             refit_lr=1e-4,
-            lam=(1.0,),
+            lam=(10.0,),
             samples=2,
             sampled_lr=1e-4,
             head_precision=(2.0,),
-            dropout=(0.02,),
+            dropout=(0.01,),
             passes=4,
         )
     },
