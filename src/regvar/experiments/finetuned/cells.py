@@ -159,7 +159,6 @@ def _language(data: str, validation: Part, shift: Part) -> Config:
         lr=2e-5,
         samples=4,
         sampled_lr=2e-5,
-        head_lr=2e-5,
         head_precision=(0.02, 2.0, 200.0),
         dropout=(0.002, 0.01, 0.05),
         lam=(1.0, 10.0, 100.0),

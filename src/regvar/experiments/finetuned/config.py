@@ -64,7 +64,6 @@ class Config:
     dropout: tuple[float, ...] = (0.02, 0.05, 0.1)
     passes: int = 10
     heads: int = 10
-    head_lr: float = 1e-3
     head_precision: tuple[float, ...] = (0.2, 2.0, 20.0, 200.0)
     examples: int = 8  # texts or images shown on the page, of each kind
     documents: int = 3  # shown token by token, for language models
