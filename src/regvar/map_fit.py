@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from regvar import params, training
 from regvar.errors import SolverWarning, require
 from regvar.log_joint import LogJoint
+from regvar.randomness import undisturbed
 from regvar.training import Plan, Schedule
 
 
@@ -77,7 +78,8 @@ def fit_map(
         schedule: `schedule(optimizer, total_steps)` returns a learning rate scheduler.
         full_batch: one step per pass on the whole sum, as `torch.optim.LBFGS` wants.
         tolerance: stop when an epoch moves θ by less than this fraction of the way come.
-        seed: fixes the order of a shuffling loader.
+        seed: fixes the order of a shuffling loader, and dropout; the global random numbers go on
+            as if nothing had happened.
 
     >>> import torch, regvar
     >>> x = torch.linspace(-1, 1, 8)[:, None]
@@ -98,9 +100,11 @@ def fit_map(
     joint.check()
     joint.model.train()
     plan = Plan(epochs, schedule, full_batch, tolerance, seed)
-    before = joint.value()
     try:
-        walk = training.maximize(joint, built, plan, "MAP")
+        with undisturbed():
+            torch.manual_seed(seed)
+            before = joint.value()
+            walk = training.maximize(joint, built, plan, "MAP")
     finally:
         joint.model.eval()
     joint.processes.from_first_(joint.model.buffers())  # running means, each of its own rows

@@ -67,6 +67,8 @@ def test_numbers_as_labels_keep_their_order(tmp_path: Path) -> None:
     assert found.classes == ("-1", "2", "10")
     assert found.labels is not None
     assert found.labels.tolist() == [2, 1, 0, 1]
+    found = read_labeled_texts(save(tmp_path, "text,label\na,10\nb,--2\nc,+-1\nd,--2\n"))
+    assert found.classes == ("+-1", "--2", "10")  # not all of them are numbers
     lines = '{"text": "a", "label": true}\n{"text": "b", "label": false}\n'
     assert read_labeled_texts(save(tmp_path, lines, "m.jsonl")).classes == ("false", "true")
 
@@ -142,6 +144,11 @@ FAULTS: dict[str, tuple[str | bytes, str, str]] = {
     ),
     "stray quote": (WELL + '"a" b,x\n', "mine.csv", "the row that begins on line 4 is not"),
     "same name": ("text,text\na,x\n", "mine.csv", "must differ, but 'text' is there twice"),
+    "half a pair": (
+        '{"text": "a", "label": 1}\n{"text": "b \\ud800", "label": 2}',
+        "m.jsonl",
+        "'text' in m.jsonl must be Unicode, but it holds half of a surrogate pair on line 2",
+    ),
     "no json": ('{"text": 1}\n{text}\n', "m.jsonl", "line 2 is not JSON"),
     "no object": ("[1, 2]\n", "m.jsonl", "but line 1 holds list"),
     "other kind": (WELL, "mine.xlsx", "must end in .csv, .tsv, .jsonl, .ndjson, but it is 'mine"),

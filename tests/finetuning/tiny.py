@@ -36,15 +36,16 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def bert(folder: Path) -> Path:
-    """A classifier of texts."""
+def bert(folder: Path, width: int = 8, spread: float = 0.02) -> Path:
+    """A classifier of texts; `spread` is the standard deviation of its weights."""
     config = BertConfig(
         vocab_size=len(WORDS),
-        hidden_size=8,
+        hidden_size=width,
         num_hidden_layers=1,
         num_attention_heads=2,
-        intermediate_size=8,
+        intermediate_size=width,
         max_position_embeddings=12,
+        initializer_range=spread,
     )
     return _saved(BertForSequenceClassification, config, tokenizer(), folder)
 
@@ -77,8 +78,11 @@ def vit(folder: Path) -> Path:
     return _saved(ViTForImageClassification, config, processor, folder)
 
 
-def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """Texts with a label that most of their words agree with; some have a word of the other."""
+def sentences(count: int, seed: int = 0, wrong: float = 0.0) -> list[tuple[str, str]]:
+    """Texts with a label that most of their words agree with; some have a word of the other.
+
+    Of a share `wrong` the label is the other one: so much confidence is too much.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def one_of(words: tuple[str, ...]) -> str:
@@ -90,7 +94,8 @@ def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
         words = [one_of(OTHER), one_of(kind), one_of(OTHER), one_of(kind), one_of(kind)]
         if float(torch.rand(1, generator=generator)) < 0.3:
             words[1] = one_of(other)
-        rows.append((" ".join(words), ("positive", "negative")[k % 2]))
+        flipped = float(torch.rand(1, generator=generator)) < wrong
+        rows.append((" ".join(words), ("positive", "negative")[(k + flipped) % 2]))
     return rows
 
 
@@ -107,7 +112,7 @@ def table(
     return path
 
 
-def pictures(root: Path, each: int) -> Path:
+def pictures(root: Path, each: int, contrast: int = 60) -> Path:
     """Noise, brighter above in one class and below in the other, in a folder for each."""
     from PIL import Image
 
@@ -116,7 +121,7 @@ def pictures(root: Path, each: int) -> Path:
         (root / name).mkdir(parents=True)
         for k in range(each):
             pixels = torch.randint(60, 120, (SIDE, SIDE, 3), generator=generator)
-            pixels[rows] += 60
+            pixels[rows] += contrast
             image = Image.frombytes("RGB", (SIDE, SIDE), bytes(pixels.flatten().tolist()))
             image.save(root / name / f"{k:02d}.png")
     return root

@@ -130,9 +130,10 @@ def report(
 ) -> None:
     """Turn records into tables (Markdown, LaTeX), figures (PNG, SVG) and one HTML page."""
     by_name = _by_experiment(records.read(directory), directory)
+    known = {name: experiments.find(name) for name in by_name}  # before any page is written
     for name, found in by_name.items():
         folder = out if len(by_name) == 1 else out / name
-        page = reporting.write(experiments.find(name).page(found), folder)
+        page = reporting.write(known[name].page(found), folder)
         typer.echo(f"{name}: {len(found)} records, {page.resolve()}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from regvar.errors import DataError
 TEXT_COLUMNS = ("text", "sentence", "review", "content", "comment", "tweet", "message", "document")
 LABEL_COLUMNS = ("label", "labels", "target", "class", "category", "sentiment", "rating", "y")
 _LONGEST_FIELD = 2**31 - 1  # what fits a C long everywhere
+_HALF_PAIR = re.compile("[\ud800-\udfff]")  # JSON can spell it, UTF-8 cannot
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,11 @@ def _filled(path: Path, row: _Row, column: str) -> str:
             f"{column!r} in {path.name} must be filled, but it is blank on line {row.line}. "
             "Fill it in or delete the row."
         )
+    if _HALF_PAIR.search(value):
+        raise DataError(
+            f"{column!r} in {path.name} must be Unicode, but it holds half of a surrogate pair on "
+            f"line {row.line}. Write both halves."
+        )
     return value
 
 
@@ -134,7 +142,7 @@ def _classes(path: Path, column: str, labels: Sequence[str]) -> tuple[str, ...]:
             f"{column!r} in {path.name} must hold classes that repeat, but all its {len(labels)} "
             "values differ. Name the column of labels with label=..."
         )
-    if all(name.lstrip("+-").isdecimal() for name in counts):
+    if all(_WHOLE_NUMBER.fullmatch(name) for name in counts):
         return tuple(sorted(counts, key=int))
     return tuple(sorted(counts))
 

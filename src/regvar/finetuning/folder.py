@@ -63,13 +63,19 @@ def fresh(out: Path) -> Generator[Path]:
             f"out must be a new or an empty directory, but {str(out)!r} {what}. Choose another "
             "--out, or remove it."
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".regvar-") as scratch:
+    # Folders above it that are not there are made at the end too: a failure leaves none behind.
+    above = next(place for place in out.absolute().parents if place.exists())
+    if not above.is_dir():
+        raise StorageError(
+            f"out must be in a directory, but {str(above)!r} is a file. Choose another --out."
+        )
+    with tempfile.TemporaryDirectory(dir=above, prefix=".regvar-") as scratch:
         folder = Path(scratch) / "run"
         folder.mkdir()
         yield folder
         if out.exists():
             out.rmdir()
+        out.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(out)
 
 
@@ -129,8 +135,14 @@ def card(directory: Path) -> Card:
             f"{_CARD} must be that of a run of format {FORMAT}, but {str(path)!r} is not. Read it "
             "with the version of regvar that wrote it."
         )
-    settings = Settings.from_json(held["settings"])
-    return Card(settings, tuple(held["classes"]), float(held["scale"]))
+    try:
+        settings = Settings.from_json(held["settings"])
+        return Card(settings, tuple(held["classes"]), float(held["scale"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"{_CARD} must be as `regvar finetune` wrote it, but {str(path)!r} holds other "
+            "settings. Run finetune again."
+        ) from error
 
 
 def versions() -> dict[str, str]:

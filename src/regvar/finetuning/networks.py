@@ -11,7 +11,7 @@ from torch import nn
 
 from regvar.data.catalogue import WEIGHTS
 from regvar.data.datasets import Images
-from regvar.errors import ModelError
+from regvar.errors import ModelError, StorageError
 from regvar.finetuning.settings import LANGUAGE, Settings
 from regvar.finetuning.sources import Rows
 from regvar.huggingface import encoding, loading
@@ -24,6 +24,11 @@ def pretrained(settings: Settings, classes: tuple[str, ...], *, lora: bool) -> P
     name = settings.model_name
     _check_name(name)
     found = _load(name, settings, classes, loading.Adapter() if lora else None)
+    if lora == settings.lora and not found.trainable:  # an adapter's base need not train
+        raise ModelError(
+            f"frozen must leave a module that trains, but {', '.join(settings.frozen)} are all "
+            f"that {name!r} has. Freeze fewer."
+        )
     if settings.task == LANGUAGE:
         _check_causal(found.model, name)
     return _named(found, classes)
@@ -31,6 +36,10 @@ def pretrained(settings: Settings, classes: tuple[str, ...], *, lora: bool) -> P
 
 def fitted(folder: Path, settings: Settings, classes: tuple[str, ...]) -> Pretrained:
     """The network that a run has saved in a folder, with its tokenizer or image processor."""
+    if not folder.is_dir():  # its path would be taken for a name on the hub
+        raise StorageError(
+            f"run must hold its network, but there is no {str(folder)!r}. Run finetune again."
+        )
     return _load(str(folder), settings, classes, None)
 
 
@@ -105,11 +114,13 @@ def _check_name(name: str) -> None:
         return
     near = difflib.get_close_matches(name.lower(), WEIGHTS, n=1)
     looks_like_path = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
-    if looks_like_path or ("/" not in name and near):
+    is_file = Path(name).is_file()
+    if is_file or looks_like_path or ("/" not in name and near):
         guess = f" Did you mean {near[0]!r}?" if near else ""
+        what = f"{name!r} is a file" if is_file else f"there is no {name!r}"
         raise ModelError(
             f"model must be a directory with a saved network, one of {', '.join(sorted(WEIGHTS))}, "
-            f"or a name on the model hub, but there is no {name!r}.{guess}"
+            f"or a name on the model hub, but {what}.{guess}"
         )
 
 

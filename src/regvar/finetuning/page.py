@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -232,5 +233,4 @@ def _command(settings: Settings) -> str:
 
 
 def _value(value: Any) -> str:
-    text = ",".join(value) if isinstance(value, list) else str(value)
-    return f'"{text}"' if " " in text else text
+    return shlex.quote(",".join(value) if isinstance(value, list) else str(value))

@@ -43,7 +43,7 @@ def predict(
     """
     directory, given = Path(run), Path(source)
     target = directory / "predictions.csv" if out is None else Path(out)
-    tables.require_suffix(target)
+    tables.require_target(target)
     if target.exists() and given.exists() and target.samefile(given):
         raise DataError(f"out must be another file than the input, but both are {str(given)!r}.")
     card = folder.card(directory)
@@ -67,8 +67,13 @@ def predict(
 
 def _images(given: Path) -> list[Path]:
     """One image, those of a folder, or those of the folders in it."""
-    if given.is_file():
+    if given.is_file() and given.suffix.lower() in SUFFIXES:
         return [given]
+    if given.is_file():
+        raise DataError(
+            f"input must be an image ({', '.join(SUFFIXES)}) or a folder of images for this run, "
+            f"but it is {given.name!r}."
+        )
     found = sorted(
         path
         for pattern in ("*", "*/*")

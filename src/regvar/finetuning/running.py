@@ -70,10 +70,14 @@ def finetune(settings: Settings, out: str | Path, say: Say = lambda _: None) -> 
         )
         parts = splitting.split(whole, settings.limit, settings.seed)
         say(_sizes(settings, parts))
+        loaders = {
+            name: networks.scored(found, settings, part.rows, shuffle=name == "train")
+            for name, part in parts.items()
+        }
         with _noted() as notes:
-            calibrated, fit, seconds = _fitted(settings, found, parts, say)
+            calibrated, fit, seconds = _fitted(settings, found, loaders, say)
         run = Run(settings, Reader(_estimator(calibrated), calibrated.scale, classes), found)
-        scores = _judged(calibrated, networks.scored(found, settings, parts["test"].rows))
+        scores = _judged(calibrated, loaders["test"])
         test = _answered(run, parts["test"])
         numbers = {who: _numbers(split) for who, split in scores.items()}
         folder.put_json(scratch / "metrics.json", _metrics(numbers, calibrated, parts))
@@ -88,14 +92,13 @@ def finetune(settings: Settings, out: str | Path, say: Say = lambda _: None) -> 
 
 
 def _fitted(
-    settings: Settings, found: Pretrained, parts: Mapping[str, Split], say: Say
+    settings: Settings, found: Pretrained, loaders: Mapping[str, Any], say: Say
 ) -> tuple[Calibrated, MapFit, dict[str, float]]:
     """The MAP, its estimator and the scale of its variance."""
-    loader = networks.scored(found, settings, parts["train"].rows, shuffle=True)
-    networks.try_out(found, loader)
+    networks.try_out(found, loaders["train"])
     joint = LogJoint(
         found.model,
-        loader,
+        loaders["train"],
         likelihood=Categorical(),
         prior=GaussianPrior(precision=settings.precision),
     )
@@ -103,12 +106,12 @@ def _fitted(
     say(f"Fitting {found.name}: {found.trainable:,} parameters, {settings.epochs} epochs")
     fit = fit_map(joint, epochs=settings.epochs, lr=settings.lr, seed=settings.seed)
     done = time.perf_counter()
-    refits = settings.samples + 1 if settings.method == "sampled" else 1
-    say(f"Fitted in {done - begin:.0f} s. Uncertainty: {refits} refits of one epoch each")
+    refits = f"{settings.samples + 1} refits" if settings.method == "sampled" else "one refit"
+    say(f"Fitted in {done - begin:.0f} s. Uncertainty: {refits}, an epoch each")
     uq = _uncertain(settings, joint)
     ready = time.perf_counter()
     say(f"Refitted in {ready - done:.0f} s. Calibrating on the validation rows")
-    calibrated = calibrate(uq, networks.scored(found, settings, parts["validation"].rows))
+    calibrated = calibrate(uq, loaders["validation"])
     end = time.perf_counter()
     seconds = {"fit": done - begin, "refits": ready - done, "calibration": end - ready}
     return calibrated, fit, seconds

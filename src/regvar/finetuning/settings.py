@@ -49,7 +49,7 @@ class Settings:
         """Refuse what cannot be run."""
         choose(self.task, _MODELS, "task")
         choose(self.method, _METHODS, "method")
-        for name, least in (("samples", 1), ("epochs", 1), ("tokens", 2), ("seed", 0)):
+        for name, least in (("samples", 1), ("epochs", 1), ("tokens", 2)):
             value = getattr(self, name)
             require(value >= least, name, f"at least {least}", value)
         for name in ("lr", "precision", "lam"):
@@ -58,6 +58,7 @@ class Settings:
         for name in ("batch", "limit"):
             value = getattr(self, name)
             require(value is None or value >= 1, name, "at least 1", value)
+        require(0 <= self.seed < 2**32, "seed", f"in 0…{2**32 - 1}", self.seed)
 
     @property
     def model_name(self) -> str:

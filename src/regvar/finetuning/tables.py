@@ -16,17 +16,19 @@ SUFFIXES = (".csv", ".jsonl")
 _WIDEST = 48  # letters of a text in a terminal
 
 
-def require_suffix(path: Path) -> None:
-    """Refuse a file of a kind that is not written."""
+def require_target(path: Path) -> None:
+    """Refuse a file of a kind that is not written, and a directory."""
     if path.suffix.lower() not in SUFFIXES:
         raise ArgumentError(
             f"out must end in {' or '.join(SUFFIXES)}, but it is {path.name!r}. Rename it."
         )
+    if path.is_dir():
+        raise ArgumentError(f"out must be a file, but {str(path)!r} is a directory. Rename it.")
 
 
 def write(columns: Columns, path: Path) -> None:
     """All rows, whole or not at all; numbers with all the digits that single precision has."""
-    require_suffix(path)
+    require_target(path)
     text = _csv(columns) if path.suffix.lower() == ".csv" else _json_lines(columns)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-")

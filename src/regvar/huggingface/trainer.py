@@ -30,12 +30,12 @@ from regvar.estimators.amortized import Amortized
 from regvar.estimators.sampled import Sampled
 from regvar.huggingface.loop import ObjectiveTrainer, check_arguments, check_data, check_shares
 from regvar.huggingface.objective import Objective, Pull
-from regvar.huggingface.randomness import undisturbed
 from regvar.huggingface.refits import AmortizedRefit, Refit
 from regvar.likelihoods import Categorical, Likelihood
 from regvar.log_joint import LogJoint
 from regvar.params import Params
 from regvar.priors import Prior
+from regvar.randomness import undisturbed
 from regvar.results import Displacement, Solution, Status
 from regvar.solvers import tangent
 
