@@ -18,7 +18,7 @@ from regvar import params, training
 from regvar.errors import SolverWarning, require
 from regvar.log_joint import LogJoint
 from regvar.randomness import undisturbed
-from regvar.training import Plan, Schedule
+from regvar.training import Plan, Schedule, Walk
 
 
 @dataclass(frozen=True)
@@ -98,25 +98,30 @@ def fit_map(
         built = training.build(optimizer or torch.optim.Adam, [*joint.parameters.values()], lr)
     joint.model.eval()
     joint.check()
-    joint.model.train()
-    plan = Plan(epochs, schedule, full_batch, tolerance, seed)
-    try:
-        with undisturbed():
-            torch.manual_seed(seed)
-            before = joint.value()
-            walk = training.maximize(joint, built, plan, "MAP")
-    finally:
-        joint.model.eval()
+    walk = _climbed(joint, built, Plan(epochs, schedule, full_batch, tolerance, seed))
     joint.processes.from_first_(joint.model.buffers())  # running means, each of its own rows
     built.zero_grad(set_to_none=True)
+    return stationarity(joint, walk.epochs, walk.converged)
+
+
+def _climbed(joint: LogJoint, optimizer: Optimizer, plan: Plan) -> Walk:
+    """Train under the plan's seed; say so if that ends below where it began."""
+    joint.model.train()
+    try:
+        with undisturbed():
+            torch.manual_seed(plan.order)
+            before = joint.value()
+            walk = training.maximize(joint, optimizer, plan, "MAP")
+    finally:
+        joint.model.eval()
     if not math.isfinite(walk.loss) or joint.value() < before:
         warnings.warn(
             f"training ended below where it began (L was {before:.6g}): lower lr, or give LBFGS "
             'line_search_fn="strong_wolfe".',
             SolverWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    return stationarity(joint, walk.epochs, walk.converged)
+    return walk
 
 
 def stationarity(joint: LogJoint, epochs: int = 0, converged: bool = False) -> MapFit:
