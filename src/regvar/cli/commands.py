@@ -147,7 +147,7 @@ def demo(
     """A first look: a table here, and the page that people look at.
 
     Fine-tunes MiniLM on rated film snippets, finds its uncertainty by RegVar and by others,
-    calibrates each, and asks how well each knows texts of another kind: about two minutes, with
+    calibrates each, and asks how well each knows texts of another kind: a few minutes, with
     90 MB to fetch the first time. A second run only draws the page again.
     """
     made, columns = choose(study, DEMOS, "study")

@@ -70,19 +70,20 @@ SNIPPETS = Study(
 # What `regvar demo` runs: fewer rows and epochs, and the methods that take seconds each.
 DEMO = Study(
     SNIPPETS.name,
-    "MiniLM fine-tuned on 600 rated film snippets; shift to products, tweets, editorials",
+    "MiniLM fine-tuned on 400 rated film snippets; shift to products, tweets, editorials",
     {
         "minilm-film": replace(
             SNIPPETS.cells["minilm-film"],
-            train=Part(FILM, "all", 600),
-            validation=Part(FILM, "all", 300, offset=600),
-            test=Part(FILM, "all", 400, offset=900),
+            train=Part(FILM, "all", 400),
+            validation=Part(FILM, "all", 250, offset=400),
+            test=Part(FILM, "all", 300, offset=650),
             shifts=(
-                Part("snippets-product", "all", 200),
-                Part("snippets-tweet", "all", 200),
-                Part("snippets-editorial", "all", 200),
+                Part("snippets-product", "all", 150),
+                Part("snippets-tweet", "all", 150),
+                Part("snippets-editorial", "all", 150),
             ),
             lam=(1.0,),
+            head_precision=(2.0, 20.0),
             samples=4,
         )
     },
