@@ -278,10 +278,16 @@ class Passes:
         yield from ((x, y + self.count * self.drift) for x, y in self.data)
 
 
-def test_two_passes() -> None:
-    passes = Passes(cut(real_numbers(1.0, 0.3, rows=100), 10))
-    calibrate(simulated(), passes, predictive=numbers(0.3))
-    assert passes.count == 2
+def test_one_pass_where_its_moments_fit_and_two_where_they_do_not() -> None:
+    data = cut(real_numbers(1.0, 0.3, rows=100), 10)
+    pairs = sum(t.element_size() * t.numel() for pair in data for t in pair)
+    scales: list[float] = []
+    for memory, count in ((2**20, 1), (pairs, 1), (pairs - 1, 2), (0, 2)):
+        passes = Passes(data)
+        found = calibrate(simulated(), passes, predictive=numbers(0.3), memory=memory)
+        scales.append(found.scale)
+        assert passes.count == count
+    assert len(set(scales)) == 1
 
 
 MISTAKES: dict[str, tuple[str, Callable[[Batches], Any]]] = {
@@ -326,6 +332,7 @@ MISTAKES: dict[str, tuple[str, Callable[[Batches], Any]]] = {
         lambda data: calibrate(
             simulated(),
             Passes(data, drift=0.5),
+            memory=0,
             predictive=numbers(0.3),
         ),
     ),

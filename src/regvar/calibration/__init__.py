@@ -2,8 +2,9 @@
 
     s* = argmax_s (1/n) Σ_i log p(y_i | f(x_i), s σ²_f(x_i))
 
-One pass over the data scores the whole grid of scales, batch by batch; a second one scores a fine
-grid between the neighbors of the best. Nothing of a batch is kept.
+One pass over the data scores the whole grid of scales, batch by batch. A fine grid between the
+neighbors of the best is then scored on the moments of that pass, or where they do not fit in memory
+on those of a second pass.
 """
 
 from __future__ import annotations
@@ -12,18 +13,13 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import length_hint
-from typing import Any
 
-import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from regvar import batches
 from regvar.batches import Batch
+from regvar.calibration.passes import Held, Scores, evaluate, read
 from regvar.errors import ArgumentError, CalibrationWarning, DataError, require
 from regvar.estimators.protocol import Estimator
-from regvar.likelihoods.protocol import full_precision
 from regvar.log_joint import LogJoint
 from regvar.network import Network
 from regvar.predictives import Prediction, Predictive, default_predictive, scaled
@@ -84,15 +80,16 @@ def calibrate(
     *,
     grid: Sequence[float] | None = None,
     predictive: Predictive | None = None,
+    memory: int = 2**29,
 ) -> Calibrated:
     """Choose the scale of `uq`'s variance by validation log likelihood.
 
-    Two passes over the data: the grid, then 49 scales between the neighbors of its best, with a
-    parabola through the top three of them, whose peak is the answer: with the default grid it is
-    the optimum to about four digits, with a coarser one to fewer. The second pass is left out
-    where the grid's first two scales are as good as any. Scales whose values agree to rounding
-    (the machine epsilon of the outputs, relative) tie, and the smallest of them wins. An optimum
-    at an end of the grid is announced by a `CalibrationWarning`.
+    First the grid, then 49 scales between the neighbors of its best, with a parabola through the
+    top three, whose peak is the answer: with the default grid the optimum to about four digits,
+    with a coarser one to fewer. One pass over the data does for both where its moments fit in
+    `memory`; otherwise there is a second, unless all scales are as good. Scales whose values agree
+    to rounding (the machine epsilon of the outputs, relative) tie, and the smallest of them wins.
+    An optimum at an end of the grid is announced by a `CalibrationWarning`.
 
     Args:
         uq: any estimator with `moments`.
@@ -100,6 +97,7 @@ def calibrate(
         grid: scales to try, 0 or larger; 0 and 1e-8 … 1e8 (four per decade) by default.
         predictive: `GaussianPredictive`, `Probit` (Eq. 20), `MonteCarlo`, or one of your own; by
             default what suits the likelihood of `uq.joint`: for classes `Probit`.
+        memory: bytes of moments to keep, half a GiB by default; 0 keeps none.
 
     Returns:
         The estimator with its scale: it has `predict` and `moments`, and the curve of all scales.
@@ -117,14 +115,17 @@ def calibrate(
     """
     chosen = _predictive(uq, predictive)
     check_loader(loader)
+    require(memory >= 0, "memory", "a number of bytes, 0 or more", memory)
     scales = _grid(GRID if grid is None else grid)
-    coarse = _evaluate(uq, loader, chosen, scales)
+    held = Held(memory)
+    coarse = evaluate(held.keeping(read(uq, loader)), chosen, scales)
     best = coarse.best()
     low, high = max(best - 1, 0), min(best + 1, len(scales) - 1)
     if all(coarse.tied(k) for k in (low, high)):
         found, scale, value = coarse, scales[best], coarse.values[best]
     else:
-        found = _evaluate(uq, loader, chosen, _between(scales[low], scales[high]))
+        again = held.pairs if held.whole else read(uq, loader)
+        found = evaluate(again, chosen, _between(scales[low], scales[high]))
         _check_repeats(coarse, (low, high), found)
         scale, value = found.peak()
     note = _note(coarse, scale) if len(scales) > 1 else ""
@@ -136,92 +137,6 @@ def calibrate(
     return Calibrated(uq, chosen, scale, value, curve, coarse.size, note)
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """One pass: the mean log likelihood of each scale."""
-
-    scales: tuple[float, ...]  # increasing
-    values: tuple[float, ...]
-    size: int
-    epsilon: float  # of the outputs' precision
-
-    def tied(self, k: int) -> bool:
-        """Whether a value is the highest, up to rounding."""
-        top = max(self.values)
-        return top - self.values[k] <= self.epsilon * max(1.0, abs(top))
-
-    def best(self) -> int:
-        """The first of the highest."""
-        return next(k for k in range(len(self.values)) if self.tied(k))
-
-    def peak(self) -> tuple[float, float]:
-        """Place and height of the parabola through the best and its neighbors."""
-        k = self.best()
-        if k in (0, len(self.scales) - 1):
-            return self.scales[k], self.values[k]
-        left, top, right = self.values[k - 1 : k + 2]
-        bend = left - 2 * top + right
-        shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
-        shift = max(-1.0, min(1.0, shift))
-        a, b, c = self.scales[k - 1 : k + 2]
-        scale = b * (b / a if shift < 0 else c / b) ** shift if a > 0 else b + shift * (c - b)
-        return scale, top - 0.25 * (left - right) * shift
-
-
-def _evaluate(
-    uq: Estimator, loader: Iterable[Batch], predictive: Predictive, scales: tuple[float, ...]
-) -> _Scores:
-    """One streaming pass: the sum of each scale's log probabilities, in double precision."""
-    totals = torch.zeros(len(scales), dtype=torch.float64)
-    size, epsilon = 0, 0.0
-    count = length_hint(loader) or None
-    passing = batches.pinned(loader, 0)
-    for batch in tqdm(passing, desc="calibration", total=count, leave=False, disable=None):
-        moments = _checked(uq.moments(batch))
-        targets = _targets(uq.network, batch, moments.mean)
-        with torch.no_grad():
-            values = predictive.log_prob(moments, targets, scales)
-        totals += values.cpu().sum(1, dtype=torch.float64)
-        size += values.shape[1]
-        epsilon = max(epsilon, torch.finfo(values.dtype).eps)
-    if size == 0:
-        raise DataError(
-            "loader must hold at least one scored example, but it is empty or every label is "
-            "ignored. Check the data set, drop_last and ignore_index."
-        )
-    means = (totals / size).tolist()
-    bad = next((k for k, v in enumerate(means) if not math.isfinite(v)), None)
-    if bad is not None:
-        raise DataError(
-            f"log likelihood of loader must be finite, but is {means[bad]} at the scale "
-            f"{scales[bad]:g}. Look for NaN in the targets, or give a grid without that scale."
-        )
-    return _Scores(scales, tuple(means), size, epsilon)
-
-
-def _checked(moments: Moments) -> Moments:
-    """Moments that a likelihood can be computed from."""
-    finite = all(bool(torch.isfinite(m).all()) for m in (moments.mean, moments.variance))
-    if not finite or bool((moments.variance < 0).any()):
-        raise DataError(
-            "moments of uq must be finite, with a variance of 0 or larger, but hold NaN, inf or "
-            "a negative variance. Look for NaN in the inputs, and at uq.solution."
-        )
-    return Moments(moments.mean.detach(), full_precision(moments.variance.detach()))
-
-
-def _targets(network: Network, batch: Batch, mean: Tensor) -> Any:
-    """The batch's targets, without another run of the network unless it decides on them."""
-    _, targets = batches.split(batch) if not network.custom else (None, None)
-    labels_of_a_sequence = (
-        isinstance(targets, Tensor) and targets.dim() > 1 and targets.shape == mean.shape[:-1]
-    )  # a causal language model moves them
-    if network.custom or labels_of_a_sequence:
-        with torch.no_grad(), network.guard():
-            return network.outputs_and_targets(batch)[1]
-    return targets
-
-
 def _between(low: float, high: float) -> tuple[float, ...]:
     """Scales from `low` to `high`, both included: even steps of log s, or of s when `low` is 0."""
     parts = [k / (_FINE - 1) for k in range(1, _FINE - 1)]
@@ -229,7 +144,7 @@ def _between(low: float, high: float) -> tuple[float, ...]:
     return (low, *inner, high)
 
 
-def _note(scores: _Scores, scale: float) -> str:
+def _note(scores: Scores, scale: float) -> str:
     """What an optimum at an end of the grid means."""
     if scale == 0:
         return (
@@ -289,7 +204,7 @@ def _grid(grid: Sequence[float]) -> tuple[float, ...]:
     return scales
 
 
-def _check_repeats(coarse: _Scores, ends: tuple[int, int], fine: _Scores) -> None:
+def _check_repeats(coarse: Scores, ends: tuple[int, int], fine: Scores) -> None:
     """Both passes scored the ends of the fine grid: they must agree."""
     pairs = ((coarse.values[ends[0]], fine.values[0]), (coarse.values[ends[1]], fine.values[-1]))
     if coarse.size != fine.size or any(abs(a - b) > 1e-4 * (1 + abs(a)) for a, b in pairs):
