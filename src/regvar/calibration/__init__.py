@@ -85,11 +85,10 @@ def calibrate(
     """Choose the scale of `uq`'s variance by validation log likelihood.
 
     First the grid, then 49 scales between the neighbors of its best, with a parabola through the
-    top three, whose peak is the answer: with the default grid the optimum to about four digits,
-    with a coarser one to fewer. One pass over the data does for both where its moments fit in
-    `memory`; otherwise there is a second, unless all scales are as good. Scales whose values agree
-    to rounding (the machine epsilon of the outputs, relative) tie, and the smallest of them wins.
-    An optimum at an end of the grid is announced by a `CalibrationWarning`.
+    top three, whose peak is the answer: with the default grid the optimum to about four digits.
+    One pass over the data does for both where its moments fit in `memory`; otherwise there is a
+    second. Scales whose values agree to rounding (the machine epsilon of the outputs, relative)
+    tie: the smallest wins. An optimum at an end of the grid is announced (`CalibrationWarning`).
 
     Args:
         uq: any estimator with `moments`.
