@@ -49,11 +49,16 @@ def default_forward(model: nn.Module, batch: Batch) -> tuple[Tensor, Any]:
     Hugging Face outputs are read from `.logits`. For a causal language model the labels are moved
     one to the left, as its own loss does, and the last place is padded with −100.
     """
-    inputs, targets = split(batch)
-    outputs = _tensor_of(_call(model, inputs))
+    outputs = _tensor_of(_call(model, split(batch)[0]))
+    return outputs, targets_of(model, batch, outputs)
+
+
+def targets_of(model: nn.Module, batch: Batch, outputs: Tensor) -> Any:
+    """The batch's targets for outputs that are known, as `default_forward` gives them."""
+    targets = split(batch)[1]
     if isinstance(targets, Tensor) and _is_causal(model) and targets.shape == outputs.shape[:-1]:
-        targets = torch.nn.functional.pad(targets[..., 1:], (0, 1), value=IGNORED)
-    return outputs, targets
+        return torch.nn.functional.pad(targets[..., 1:], (0, 1), value=IGNORED)
+    return targets
 
 
 def _call(model: nn.Module, inputs: Any) -> Any:

@@ -193,8 +193,9 @@ class LogJoint:
         value = self.likelihood.log_prob(outputs, targets)
         if not bool(torch.isfinite(value)):
             raise DataError(
-                f"log likelihood of a batch must be finite, but is {float(value)}. "
-                "Look for NaN in the targets or in the likelihood."
+                f"log likelihood of a batch must be finite, but is {float(value.detach())}. "
+                "Look for NaN in the targets or in the likelihood; in training, lower lr, or give "
+                'LBFGS line_search_fn="strong_wolfe".'
             )
         return value, targets
 

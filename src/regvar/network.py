@@ -84,6 +84,13 @@ class Network:
             return self._forward(self.model, batch)
         return widening.evaluated(lambda: self._forward(self.model, batch), self.device)
 
+    def targets(self, batch: Batch, outputs: Tensor) -> Any:
+        """The batch's targets; the module runs again only where the user's `forward` makes them."""
+        if not self.custom:
+            return batches.targets_of(self.model, batches.to_device(batch, self.device), outputs)
+        with torch.no_grad(), self.guard():
+            return self.outputs_and_targets(batch)[1]
+
     def outputs(self, batch: Batch) -> Tensor:
         """f_θ̂ on a batch: [batch, outputs...]."""
         outputs = self.outputs_and_targets(batch)[0]

@@ -25,13 +25,14 @@ from transformers import (
     ViTImageProcessor,
 )
 
-from regvar import amortized, records
+from regvar import amortized, calibrate, records
 from regvar.data import GaussianNoise, Images, Texts, loading
 from regvar.errors import DataError
 from regvar.experiments import pipeline
 from regvar.experiments.finetuned import METHODS, STUDIES, Study, experiment, methods
 from regvar.experiments.finetuned.config import Config, Part
 from regvar.experiments.finetuned.problem import Problem, drawn, prepare
+from regvar.experiments.finetuned.scores import score, shift_auroc
 from regvar.records import Record
 from regvar.solvers import Finetune
 
@@ -191,7 +192,8 @@ def test_the_maps_scores_are_those_of_plain_torch(
 def test_shift_is_told_by_entropy(problem: Problem, found: dict[tuple[str, str], Record]) -> None:
     """Of rows without labels there is nothing but uncertainty to score."""
     record = found["bert", "map_only"]
-    assert set(record.metrics["others"]) == {"AUROC of shift", "AUROC of shift, epistemic"}
+    readings = ("", ", epistemic", ", variance")
+    assert set(record.metrics["others"]) == {f"AUROC of shift{word}" for word in readings}
     inside, _ = logits_and_labels(problem, "test")
     rows = problem.rows["others"]
     assert isinstance(rows, Texts) and rows.labels is None
@@ -201,6 +203,18 @@ def test_shift_is_told_by_entropy(problem: Problem, found: dict[tuple[str, str],
     entropies = [-(z.softmax(-1) * z.log_softmax(-1)).sum(-1) for z in (inside, outside)]
     expected = roc_auc_score([0] * 16 + [1] * 20, torch.cat(entropies))
     assert record.metrics["others"]["AUROC of shift"]["value"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_shift_is_told_by_variance_whatever_its_scale(problem: Problem) -> None:
+    uq = amortized(problem.joint, solver=Finetune(lam=0.1, lr=1e-3))
+    known = calibrate(uq, problem.loaders["validation"])
+    loaders = [problem.loaders[name] for name in ("test", "others")]
+    inside, outside = ([score(c, x) for x in loaders] for c in (known, replace(known, scale=0.0)))
+    spread = [torch.cat([uq.moments(b).variance.mean(-1) for b in x]) for x in loaders]
+    expected = roc_auc_score([0] * 16 + [1] * 20, torch.cat(spread))
+    for pair in (inside, outside):
+        value = shift_auroc(*pair)["AUROC of shift, variance"].value
+        assert value == pytest.approx(expected, abs=1e-6)
 
 
 def test_shared_refits_are_the_refits_one_by_one(problem: Problem) -> None:

@@ -17,7 +17,6 @@ from regvar.batches import Batch
 from regvar.errors import DataError
 from regvar.estimators.protocol import Estimator
 from regvar.likelihoods.protocol import full_precision
-from regvar.network import Network
 from regvar.predictives import Predictive
 from regvar.results import Moments
 
@@ -86,7 +85,7 @@ def read(uq: Estimator, loader: Iterable[Batch]) -> Iterator[Pair]:
     passing = batches.pinned(loader, 0)
     for batch in tqdm(passing, desc="calibration", total=count, leave=False, disable=None):
         moments = _checked(uq.moments(batch))
-        yield moments, _targets(uq.network, batch, moments.mean)
+        yield moments, uq.network.targets(batch, moments.mean)
 
 
 def evaluate(pairs: Iterable[Pair], predictive: Predictive, scales: tuple[float, ...]) -> Scores:
@@ -123,15 +122,3 @@ def _checked(moments: Moments) -> Moments:
             "a negative variance. Look for NaN in the inputs, and at uq.solution."
         )
     return Moments(moments.mean.detach(), full_precision(moments.variance.detach()))
-
-
-def _targets(network: Network, batch: Batch, mean: Tensor) -> Any:
-    """The batch's targets, without another run of the network unless it decides on them."""
-    _, targets = batches.split(batch) if not network.custom else (None, None)
-    labels_of_a_sequence = (
-        isinstance(targets, Tensor) and targets.dim() > 1 and targets.shape == mean.shape[:-1]
-    )  # a causal language model moves them
-    if network.custom or labels_of_a_sequence:
-        with torch.no_grad(), network.guard():
-            return network.outputs_and_targets(batch)[1]
-    return targets

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -147,8 +146,7 @@ def labels_of(network: Network, batch: Batch, logits: Tensor) -> Tensor:
         text = ids if mask is None else ids.masked_fill(mask == 0, IGNORED)
         labels = torch.nn.functional.pad(text[:, 1:], (0, 1), value=IGNORED)
     elif labels is not None:
-        with torch.no_grad(), network.guard():
-            labels: Any = network.outputs_and_targets(batch)[1]
+        labels = network.targets(batch, logits)
     else:
         labels = logits.argmax(-1)
     if not isinstance(labels, Tensor) or labels.shape != logits.shape[:-1]:

@@ -22,7 +22,11 @@ from regvar.report.tables import MISSING
 
 LOWER = Score(3, lambda value: value)
 HIGHER = Score(3, lambda value: -value)
-SHIFT = {"AUROC of shift": "total", "AUROC of shift, epistemic": "epistemic"}
+SHIFT = {
+    "AUROC of shift": "total",
+    "AUROC of shift, epistemic": "epistemic",
+    "AUROC of shift, variance": "variance",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ KINDS = (
     Kind(
         "shift",
         "How well uncertainty tells a shifted input from one of the test set: AUROC (larger is "
-        "better; 0.5 is chance), by total uncertainty and by its epistemic part.",
+        "better; 0.5 is chance), by total uncertainty, by its epistemic part, and by the variance "
+        "of the outputs.",
         SHIFT,
         HIGHER,
     ),

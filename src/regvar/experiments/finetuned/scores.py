@@ -23,7 +23,7 @@ from regvar.metrics import (
     RiskCoverage,
     label_scores,
 )
-from regvar.predictives import Classification
+from regvar.predictives import Classification, scaled
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Split:
     errors: AUROC = field(default_factory=AUROC)
     total: list[Tensor] = field(default_factory=lambda: [])  # H[p], one number per label
     epistemic: list[Tensor] = field(default_factory=lambda: [])  # I[y; f]
+    variance: list[Tensor] = field(default_factory=lambda: [])  # σ²_f, mean over the outputs
     confidence: list[Tensor] = field(default_factory=lambda: [])
     correct: list[Tensor] = field(default_factory=lambda: [])
 
@@ -83,20 +84,20 @@ class Split:
 def score(calibrated: Calibrated, loader: Any) -> Split:
     """One pass over a split; where it has no labels, only uncertainties are collected."""
     split = Split()
-    network = calibrated.network
     for batch in loader:
-        moments = calibrated.moments(batch)
-        targets: Any = batch.get("labels")
-        if targets is not None and targets.dim() > 1:  # a causal language model moves them
-            with torch.no_grad(), network.guard():
-                targets = network.outputs_and_targets(batch)[1]
+        raw = calibrated.uq.moments(batch)
+        moments = scaled(raw, calibrated.scale)
+        targets = calibrated.network.targets(batch, moments.mean)
         made = calibrated.predictive.predict(moments)
         if not isinstance(made, Classification):
             raise ArgumentError(f"calibrated must predict classes, but it gives {type(made)}.")
+        spread = raw.variance.reshape(*made.total.shape, -1).mean(-1)
         if targets is None:
             split.total.append(made.total.flatten().cpu())
             split.epistemic.append(made.epistemic.flatten().cpu())
+            split.variance.append(spread.flatten().cpu())
             continue
+        split.variance.append(spread.cpu()[(targets != IGNORED).cpu()])
         split.nll.update_log_probs(calibrated.predictive.log_prob(moments, targets)[0])
         _add(split, made, targets)
     return split
@@ -125,6 +126,7 @@ def shift_auroc(inside: Split, outside: Split) -> dict[str, Estimate]:
     for name, attribute in (
         ("AUROC of shift", "total"),
         ("AUROC of shift, epistemic", "epistemic"),
+        ("AUROC of shift, variance", "variance"),
     ):
         metric = AUROC()
         metric.update_groups(
