@@ -62,7 +62,7 @@ MEANINGS = {
     "sampled": "RegVar with K random regularizers, minus one shared refit without any: draws of "
     "the linearized posterior, this library's recommendation",
 }
-REGVAR = ("amortized", "sampled")
+REGVAR = ("amortized", "amortized_control", "sampled")
 SETTINGS = {"lam": "λ", "rate": "dropout rate", "precision": "prior precision"}
 INSIDE = "in domain"
 _CORRUPTED = re.compile(r"([a-z]+)-(\d+)")

@@ -94,7 +94,8 @@ def standing(study: Study) -> str:
         for name in SCORED
     )
     return (
-        "RegVar, amortized or sampled, is best or statistically tied with the best of all methods "
+        "RegVar, amortized (as it is, or minus its control) or sampled, is best or statistically "
+        "tied with the best of all methods "
         f"{counts} (cells, in domain and shifted). In domain it is so for both in {both_inside} "
         f"of {_plural(len(inside), 'cell')}."
     )
@@ -146,6 +147,8 @@ def _good(study: Study, name: str) -> dict[tuple[str, tuple[str, ...]], bool]:
 
 def _best(study: Study, cell: str) -> str:
     parts: list[str] = []
+    first = ""  # of NLL
+    likelihoods = study.values(cell, mean_metric(("test",), "NLL"))
     for name in SCORED:
         held = study.values(cell, mean_metric(("test",), name))
         standings = marks(dict(held))
@@ -154,6 +157,9 @@ def _best(study: Study, cell: str) -> str:
             continue
         tied = [_named(m, held) for m in METHODS if standings.get(m) is Mark.TIED]
         words = f", statistically tied with {', '.join(tied)}" if tied else ""
+        if first and best != first and best in likelihoods:
+            words = f", at an NLL of {number(_mean(likelihoods[best]), 3)}{words}"
+        first = first or best
         parts.append(f"the smallest {name} is of {_named(best, held)}{words}")
     return f"{study.cells[cell]}, in domain: {'; '.join(parts)}." if parts else ""
 
@@ -189,16 +195,15 @@ def _apart(first: BySeed, second: BySeed) -> str:
 
 def _control(study: Study, cell: str) -> str:
     held = study.values(cell, mean_metric(("test",), "NLL"))
-    if not {"map_only", "amortized", "amortized_control"} <= held.keys():
+    if not {"map_only", "drift", "amortized_control"} <= held.keys():
         return ""
-    start, whole, alone = (
-        _mean(held[method]) for method in ("map_only", "amortized", "amortized_control")
+    start, drift, alone = (
+        number(_mean(held[method]), 3) for method in ("map_only", "drift", "amortized_control")
     )
-    kept = (start - alone) / (start - whole) if start > whole else math.nan
-    share = f", {number(100 * kept, 0)} % of the gain over MAP" if math.isfinite(kept) else ""
     return (
-        f"{study.cells[cell]}: with the drift subtracted, by the control, the amortized rule's NLL "
-        f"is {number(alone, 3)}{share}; the rest is training that went on."
+        f"{study.cells[cell]}: with the drift subtracted, by the control, the amortized rule takes "
+        f"NLL from {start} (MAP) to {alone} by regularization alone; drift alone takes it to "
+        f"{drift}."
     )
 
 
