@@ -25,6 +25,7 @@ from transformers import (
 from regvar.data import catalogue
 from regvar.errors import ArgumentError, ModelError
 from regvar.huggingface import vision
+from regvar.huggingface.quiet import quiet
 
 IMAGES = "image-classification"
 TASKS: dict[str, Any] = {
@@ -92,6 +93,8 @@ def load(
         _freeze(model, frozen)
         if adapter is not None:
             model = _adapted(model, adapter, task)
+    with quiet():  # asked for its own loss, which nothing here uses, it speaks once
+        getattr(model, "loss_function", None)
     return Pretrained(str(name), origin, model.eval(), processor)
 
 
