@@ -101,6 +101,8 @@ def test_regvars_standing_counts_columns(records: list[Record], made: report.Pag
     assert "in 4 of 4 for NLL, in 4 of 4 for ECE" in said(made)
     without = page([r for r in records if r.method not in ("sampled", "amortized")])
     assert "in 0 of 4 for NLL" in said(without)
+    assert "ties mean little" not in said(made)
+    assert "ties mean little" in said(page(study.records(seeds=(0, 1))))
 
 
 @pytest.mark.parametrize("kind", list(CELLS))

@@ -93,11 +93,14 @@ def standing(study: Study) -> str:
         f"in {sum(good[name][place] for place in judged)} of {len(judged)} for {name}"
         for name in SCORED
     )
+    weak = " Two seeds tell hardly any two methods apart: ties mean little." * (
+        len(study.seeds) == 2
+    )
     return (
         "RegVar, amortized (as it is, or minus its control) or sampled, is best or statistically "
         "tied with the best of all methods "
         f"{counts} (cells, in domain and shifted). In domain it is so for both in {both_inside} "
-        f"of {_plural(len(inside), 'cell')}."
+        f"of {_plural(len(inside), 'cell')}.{weak}"
     )
 
 
