@@ -66,11 +66,12 @@ class Held:
     def keeping(self, passing: Iterable[Pair]) -> Iterator[Pair]:
         """The same pairs, kept on their way."""
         for pair in passing:
-            self.room -= 0 if not self.whole else _bytes(pair)
-            if self.room < 0:
-                self.whole, self.pairs = False, []
+            self.room -= _bytes(pair)
+            self.whole = self.whole and self.room >= 0
             if self.whole:
                 self.pairs.append(pair)
+            else:
+                self.pairs.clear()
             yield pair
 
 

@@ -93,9 +93,8 @@ def standing(study: Study) -> str:
         f"in {sum(good[name][place] for place in judged)} of {len(judged)} for {name}"
         for name in SCORED
     )
-    weak = " Two seeds tell hardly any two methods apart: ties mean little." * (
-        len(study.seeds) == 2
-    )
+    two = len(study.seeds) == 2
+    weak = " Two seeds tell hardly any two methods apart: ties mean little." if two else ""
     return (
         "RegVar, amortized (as it is, or minus its control) or sampled, is best or statistically "
         "tied with the best of all methods "
