@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from regvar.plots import style
 from regvar.plots.style import Look
@@ -54,6 +55,7 @@ def sweeps(
             for number, curve in enumerate(panel.curves):
                 _draw_curve(axis, curve, looks[curve.label], above=number % 2 == 0)
             axis.set_xscale("log")
+            axis.xaxis.set_minor_formatter(NullFormatter())  # within a decade they would overlap
             axis.set_title(panel.title)
             axis.set_xlabel(labels[0])
             axis.set_ylabel(labels[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 from regvar.experiments.finetuned.page_tables import name_of
@@ -18,9 +19,11 @@ from regvar.records import Record
 from regvar.report import Figure, number, spread
 
 DRAWN = ("map_only", "mc_dropout", "amortized", "sampled")  # more would hide each other
+# Whatever shares a figure comes first: looks repeat after the last.
+FIRST = (*DRAWN, "amortized_control", "laplace_last_layer_diag", "laplace_last_layer_full")
 LOOKS = {
     METHODS[method]: style.look(place)
-    for place, method in enumerate((*DRAWN, *(m for m in METHODS if m not in DRAWN)))
+    for place, method in enumerate((*FIRST, *(m for m in METHODS if m not in FIRST)))
 }
 
 
@@ -119,7 +122,7 @@ def tuning(study: Study) -> Figure | None:
                 if (curve := _sweep(study.of(cell, method), method, setting)) is not None
             ]
             if curves:
-                panels.append(SweepPanel(f"{label}: {word}", curves))
+                panels.append(SweepPanel(f"{label}:\n{word}", curves))
     if not panels:
         return None
     looks = {label: LOOKS.get(label, style.look(0)) for label in study.methods.values()}
@@ -219,7 +222,7 @@ def clock(study: Study) -> Figure | None:
                     rows.append(DotRow(name, held, found.mean, found.half_width))
             if rows:
                 reference = trained if phase == "fit" and trained > 0 else None
-                panels.append(DotPanel(f"{label}:\n{word}", rows, reference))
+                panels.append(DotPanel(f"{fill(label, 22)}:\n{word}", rows, reference))
     if not panels:
         return None
     looks = {label: LOOKS.get(label, style.look(0)) for label in study.methods.values()}
