@@ -159,15 +159,18 @@ class Network:
             for (k, p), g in zip(self.parameters.items(), grads, strict=True)
         }
 
-    def responses(self, batch: Batch, moves: tuple[Displacement, ...]) -> Iterator[Tensor]:
+    def responses(
+        self, batch: Batch, moves: tuple[Displacement, ...], mean: Tensor | None = None
+    ) -> Iterator[Tensor]:
         """The signed response of the outputs per unit λ, for each displacement in turn.
 
         In at least single precision: half-precision outputs are widened before any difference.
 
         Tangent: J(x) δ. Refit: (f_high(x) − f_low(x)) / width, Eq. 11; a shared lower end, such
-        as the control of several refits, is evaluated once.
+        as the control of several refits, is evaluated once, and not at all where it is θ̂ itself
+        and `mean` brings f_θ̂(x).
         """
-        low: tuple[object, Tensor] | None = None
+        low: tuple[object, Tensor] | None = None if mean is None else (None, _widened(mean))
         for move in moves:
             if move.width is None:
                 yield _widened(self.jvp(batch, move.delta))

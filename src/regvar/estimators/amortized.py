@@ -70,7 +70,7 @@ class Amortized:
         self.network.require_unchanged(self.fitted)
         with torch.no_grad(), self.network.guard():
             mean = self.network.outputs(x)
-            (response,) = self.network.responses(x, (self.displacement,))
+            (response,) = self.network.responses(x, (self.displacement,), mean)
         return Moments(mean, response.abs())
 
     def pack(self) -> Packed:
