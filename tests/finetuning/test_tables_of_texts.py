@@ -84,13 +84,45 @@ def test_a_run_remembers_its_column_of_texts(wide_fit: Fit, tmp_path: Path) -> N
     assert set(rows) <= set(tiny.sentences(40))
     made = predict(wide_fit.directory, wide(tmp_path / "new.csv", rows), tmp_path / "p.csv")
     for found, before in zip(tiny.written(made.path), wide_fit.test, strict=True):
-        assert found["text"] == before["text"]
-        assert numbers(found) == numbers(before)
+        assert found["body"] == before["text"]
+        assert numbers({name: found[name] for name in numbers(before)}) == numbers(before)
     plain = tiny.table(tmp_path / "plain.csv", rows)
     with pytest.raises(DataError, match="'body' is not among 'text', 'label'"):
         predict(wide_fit.directory, plain, tmp_path / "q.csv")
     told = predict(wide_fit.directory, plain, tmp_path / "q.csv", text="text")
-    assert told.columns == made.columns
+    answers = set(told.columns) - {"text", "label"}
+    assert {name: told.columns[name] for name in answers} == {
+        name: made.columns[name] for name in answers
+    }
+
+
+def test_columns_of_the_input_are_carried_along_as_they_are_spelled(
+    texts_fit: Fit, tmp_path: Path
+) -> None:
+    source = tmp_path / "new.csv"
+    source.write_text(
+        'id,text,confidence,note\n007, a good film ,high,\n1e3,a bad film,low,"x, y"\n',
+        encoding="utf-8",
+    )
+    made = predict(texts_fit.directory, source, tmp_path / "p.csv")
+    rows = tiny.written(made.path)
+    assert list(rows[0])[:5] == ["id", "text", "confidence", "note", "predicted"]
+    assert [row["id"] for row in rows] == ["007", "1e3"]
+    assert [row["text"] for row in rows] == [" a good film ", "a bad film"]
+    assert [row["note"] for row in rows] == ["", "x, y"]
+    for row in rows:  # an answer takes the place of a column of its name
+        assert float(row["confidence"]) == float(row[f"probability_{row['predicted']}"])
+    again = predict(texts_fit.directory, made.path, tmp_path / "q.csv")
+    assert again.path.read_bytes() == made.path.read_bytes()
+
+
+def test_half_of_a_surrogate_pair_in_a_column_that_is_carried_along_is_replaced(
+    texts_fit: Fit, tmp_path: Path
+) -> None:
+    source = tmp_path / "new.jsonl"
+    source.write_text('{"text": "a good film", "by": "\\ud83d"}\n', encoding="utf-8")
+    made = predict(texts_fit.directory, source, tmp_path / "p.csv")
+    assert made.columns["by"] == ["\N{REPLACEMENT CHARACTER}"]
 
 
 def test_json_lines_say_what_a_table_says_and_hold_numbers(texts_fit: Fit, tmp_path: Path) -> None:
@@ -99,7 +131,7 @@ def test_json_lines_say_what_a_table_says_and_hold_numbers(texts_fit: Fit, tmp_p
     made = predict(texts_fit.directory, source, tmp_path / "p.jsonl")
     lines = [json.loads(line) for line in made.path.read_text(encoding="utf-8").splitlines()]
     for line, before in zip(lines, texts_fit.test, strict=True):
-        assert list(line) == [name for name in before if name != "label"]
+        assert list(line) == list(before)
         assert (line["text"], line["predicted"]) == (before["text"], before["predicted"])
         for name, value in numbers(before).items():
             assert isinstance(line[name], float)

@@ -7,7 +7,7 @@ from regvar.data.catalogue import SOURCES, WEIGHTS, Source, Weights, choose, wei
 from regvar.data.corruptions import Blur, Contrast, Corruption, GaussianNoise
 from regvar.data.datasets import Images, Table, Texts
 from regvar.data.fetching import cache
-from regvar.data.files import read_labeled_texts, read_texts
+from regvar.data.files import read_columns, read_labeled_texts, read_texts
 from regvar.data.folders import image_files, read_image_files, read_images, read_labeled_images
 from regvar.data.loading import load
 from regvar.data.packages import FetchError
@@ -31,6 +31,7 @@ __all__ = [
     "choose",
     "image_files",
     "load",
+    "read_columns",
     "read_image_files",
     "read_images",
     "read_labeled_images",

@@ -89,6 +89,26 @@ def read_texts(path: str | Path, text: str | None = None) -> Texts:
     return Texts(tuple(_filled(source, row, column) for row in rows))
 
 
+def read_columns(path: str | Path) -> dict[str, list[str]]:
+    r"""All columns of such a file, as they are spelled in it: no number is read as one.
+
+    Args:
+        path: the file.
+
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "mine.csv"
+    ...     _ = path.write_text("id,text\n007,Fine.\n")
+    ...     read_columns(path)
+    {'id': ['007'], 'text': ['Fine.']}
+    """
+    columns, rows = _read(Path(path))
+    return {
+        name: [_HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", row.fields[name]) for row in rows]
+        for name in columns
+    }
+
+
 # --- columns -------------------------------------------------------------------------------------
 
 

@@ -81,10 +81,14 @@ def try_out(found: Pretrained, loader: Any) -> None:
 
 
 def _tokens(found: Pretrained, settings: Settings) -> int:
-    """The longest text in tokens, within what the network has places for."""
+    """The longest text in tokens, within what network and tokenizer have places for.
+
+    Some networks keep a few places for themselves (RoBERTa two of 514): their tokenizer knows.
+    """
     config: Any = found.model.config
     places = getattr(config, "max_position_embeddings", None)
-    return min(settings.tokens, places) if isinstance(places, int) else settings.tokens
+    longest = getattr(found.processor, "model_max_length", None)  # a huge number if it is not known
+    return min(n for n in (settings.tokens, places, longest) if isinstance(n, int))
 
 
 def _load(

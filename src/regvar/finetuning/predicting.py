@@ -9,7 +9,7 @@ from regvar import data
 from regvar.data.folders import SUFFIXES
 from regvar.errors import DataError
 from regvar.finetuning import folder, networks, sources, tables
-from regvar.finetuning.answers import Columns, Value
+from regvar.finetuning.answers import Columns
 from regvar.finetuning.settings import IMAGES
 
 
@@ -35,6 +35,9 @@ def predict(
 ) -> Predicted:
     """Answer each row of a file of texts, or each image of a folder, and write the answers.
 
+    The columns of a file of texts are carried along; where one has the name of an answer, as when
+    answers are answered again, the new answer takes its place.
+
     Args:
         run: the directory that `finetune` filled.
         source: a `.csv`, `.tsv` or `.jsonl` file, a folder of images, or one image.
@@ -56,11 +59,12 @@ def predict(
     if texts is None:
         rows: sources.Rows = data.read_image_files(files, networks.side(opened.network))
         names = [str(file.relative_to(given)) if given.is_dir() else file.name for file in files]
+        given_columns = {sources.heading(rows): names}
     else:
-        rows, names = texts, list(texts.texts)
+        rows, given_columns = texts, data.read_columns(given)
     loader = networks.batches(opened.network, opened.settings, rows)
-    first: list[Value] = [*names]
-    columns = {sources.heading(rows): first, **opened.reader.read(loader, len(rows))}
+    before: Columns = {name: [*values] for name, values in given_columns.items()}
+    columns = before | opened.reader.read(loader, len(rows))
     tables.write(columns, target)
     return Predicted(target, columns)
 
