@@ -119,26 +119,34 @@ SENTIMENT = Study(
             model="minilm",
             task="sequence-classification",
             frozen=("embeddings",),
-            train=Part("imdb", "train", 400),
-            validation=Part("imdb", "train", 200, offset=400),
-            test=Part("imdb", "test", 400),
-            shifts=_reviews(150),
-            tokens=96,
+            train=Part("imdb", "train", 300),
+            validation=Part("imdb", "train", 150, offset=300),
+            test=Part("imdb", "test", 200),
+            shifts=_reviews(60),
+            samples=4,
+            dropout=(0.02, 0.1),
+            lam=(1.0, 10.0),
+            head_precision=(0.2, 2.0, 20.0),
         ),
         "smollm2-imdb": Config(
             model="smollm2-135m",
             task="sequence-classification",
-            train=Part("imdb", "train", 128),
-            validation=Part("imdb", "train", 64, offset=128),
-            test=Part("imdb", "test", 100),
-            shifts=_reviews(40),
+            train=Part("imdb", "train", 96),
+            validation=Part("imdb", "train", 40, offset=96),
+            test=Part("imdb", "test", 64),
+            shifts=_reviews(16),
+            tokens=48,
+            batch=8,
             epochs=2,
-            lr=2e-5,
+            lr=5e-5,
             samples=4,
-            sampled_lr=2e-5,
+            sampled_lr=5e-5,
+            dropout=(0.01, 0.05),
+            lam=(1.0, 10.0),
+            head_precision=(0.2, 2.0, 20.0),
         ),
     },
-    # Two thousand backward passes through 135 million parameters for each of two outputs.
+    # A backward pass through 135 million parameters for each text of every set.
     {"smollm2-imdb": ("gradient_norm",)},
 )
 
@@ -211,10 +219,10 @@ XL = Study(
 )
 
 
-def _images(model: str, pixels: int, lr: float) -> Config:
+def _images(model: str, pixels: int, lr: float, sampled_lr: float) -> Config:
     """The paper's split of 4,000 images."""
     corrupted = (
-        Part("cifar10", "test", 100, offset=1000, corruption=f"{kind}-{strength}")
+        Part("cifar10", "test", 40, offset=1000, corruption=f"{kind}-{strength}")
         for kind in CORRUPTIONS
         for strength in range(1, 6)
     )
@@ -225,12 +233,16 @@ def _images(model: str, pixels: int, lr: float) -> Config:
         train=Part("cifar10", "train", 2000),
         validation=Part("cifar10", "train", 1000, offset=2000),
         test=Part("cifar10", "test", 1000),
-        shifts=(*corrupted, Part("fashion-mnist", "test", 300, labeled=False)),
+        shifts=(*corrupted, Part("fashion-mnist", "test", 200, labeled=False)),
         pixels=pixels,
         batch=32,
         epochs=5,
         lr=lr,
+        dropout=(0.02, 0.1),
+        lam=(1.0, 10.0),
+        head_precision=(0.2, 2.0, 20.0),
         samples=4,
+        sampled_lr=sampled_lr,
     )
 
 
@@ -238,8 +250,8 @@ VISION = Study(
     "table1-vit",
     "ViT-S/14 and MobileNetV2 on CIFAR-10; shift to noise, blur, contrast and Fashion-MNIST",
     {
-        "vit-cifar10": _images("vit-s14", 70, 1e-4),
-        "mobilenet-cifar10": _images("mobilenet-v2", 96, 1e-3),
+        "vit-cifar10": _images("vit-s14", 42, lr=3e-5, sampled_lr=3e-5),
+        "mobilenet-cifar10": _images("mobilenet-v2", 64, lr=1e-3, sampled_lr=1e-4),
     },
 )
 
