@@ -37,9 +37,11 @@ def test_size_budget_finds_long_files_long_methods_and_vague_names(house: Path) 
     (house / "src" / "room.py").write_text("x = 1\n" * 301)
     (house / "src" / "deep.py").write_text("class A:\n    def f(self):\n" + "        pass\n" * 60)
     (house / "tests" / "utils.py").write_text("")
+    (house / "tests" / "test_room.py").write_text("x = 1\n" * 301)
     assert list(load("size_budget").offenses(house)) == [
         "src/deep.py:2: f has 61 lines, 60 allowed",
         "src/room.py: 301 lines, 300 allowed",
+        "tests/test_room.py: 301 lines, 300 allowed",
         "tests/utils.py: the name says nothing of what is inside",
     ]
 
