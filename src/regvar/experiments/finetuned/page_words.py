@@ -23,6 +23,9 @@ from regvar.report.comparison import LEVEL, BySeed
 from regvar.report.student import paired_p_value
 
 SCORED = ("NLL", "ECE")
+FEW = 3  # seeds
+
+Place = tuple[str, tuple[str, ...]]  # a cell and the splits of a set
 
 
 def lead(study: Study, summary: str) -> tuple[str, ...]:
@@ -86,20 +89,25 @@ def standing(study: Study) -> str:
     judged = [place for place in good["NLL"] if place in good["ECE"]]
     if not judged:
         return ""
-    both = [place for place in judged if all(good[name][place] for name in SCORED)]
+    # A nearly uniform prediction is calibrated and says nothing.
+    informed = _good(study, "ECE", informed=True)
     inside = [place for place in judged if place[1] == ("test",)]
-    both_inside = sum(place in both for place in inside)
-    counts = ", ".join(
-        f"in {sum(good[name][place] for place in judged)} of {len(judged)} for {name}"
-        for name in SCORED
+
+    def count(places: list[Place], *held: Mapping[Place, bool]) -> int:
+        return sum(all(by.get(place, False) for by in held) for place in places)
+
+    few = 1 < len(study.seeds) <= FEW
+    weak = (
+        f" {len(study.seeds)} seeds tell only large differences: ties mean little." if few else ""
     )
-    two = len(study.seeds) == 2
-    weak = " Two seeds tell hardly any two methods apart: ties mean little." if two else ""
     return (
         "RegVar, amortized (as it is, or minus its control) or sampled, is best or statistically "
-        "tied with the best of all methods "
-        f"{counts} (cells, in domain and shifted). In domain it is so for both in {both_inside} "
-        f"of {_plural(len(inside), 'cell')}.{weak}"
+        f"tied with the best of all methods in {count(judged, good['NLL'])} of {len(judged)} for "
+        f"NLL, in {count(judged, good['ECE'])} of {len(judged)} for ECE (cells, in domain and "
+        f"shifted), and in {count(judged, informed)} for ECE among the methods whose NLL is no "
+        "worse than MAP's, which leaves out nearly uniform predictions. In domain it is so for "
+        f"both in {count(inside, good['NLL'], good['ECE'])} of {_plural(len(inside), 'cell')}, and "
+        f"among those methods in {count(inside, good['NLL'], informed)}.{weak}"
     )
 
 
@@ -135,15 +143,25 @@ def _shifts(config: Mapping[str, Any]) -> str:
     return f"; shifted: {', '.join(named.values())}" if named else ""
 
 
-def _good(study: Study, name: str) -> dict[tuple[str, tuple[str, ...]], bool]:
-    """Whether RegVar is best or tied, by cell and set; sets that were not judged are left out."""
-    found: dict[tuple[str, tuple[str, ...]], bool] = {}
+def _good(study: Study, name: str, *, informed: bool = False) -> dict[Place, bool]:
+    """Whether RegVar is best or tied, by cell and set; sets that were not judged are left out.
+
+    `informed` compares the methods alone whose mean NLL is no worse than MAP's.
+    """
+    found: dict[Place, bool] = {}
     for cell in study.cells:
         for splits in study.sets(cell).values():
-            standings = marks(dict(study.values(cell, mean_metric(splits, name))))
+            held = dict(study.values(cell, mean_metric(splits, name)))
+            if informed:
+                means = {
+                    m: _mean(v) for m, v in study.values(cell, mean_metric(splits, "NLL")).items()
+                }
+                most = means.get("map_only", math.inf)
+                held = {m: values for m, values in held.items() if means.get(m, math.inf) <= most}
+            standings = marks(held)
             if Mark.BEST in standings.values():
-                held = (standings.get(method, Mark.NONE) for method in REGVAR)
-                found[cell, splits] = any(mark is not Mark.NONE for mark in held)
+                ours = (standings.get(method, Mark.NONE) for method in REGVAR)
+                found[cell, splits] = any(mark is not Mark.NONE for mark in ours)
     return found
 
 
