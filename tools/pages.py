@@ -1,7 +1,8 @@
 """Write the pages of docs/ that are made of records; with --check fail when one is out of date.
 
 docs/measured.md holds the benchmarks, docs/studies/ a page for each experiment of `regvar list`
-that has records. --check compares the words alone: figures are drawn again by every run without it.
+that has records, and docs/studies/table1.md those of the paper's Table 1 together. --check compares
+the words alone: figures are drawn again by every run without it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from regvar import experiments, records
 from regvar.plots import files
+from regvar.records import Record
 from regvar.report import Page, markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,12 +106,17 @@ def measured(root: Path) -> str:
 
 
 def studies(root: Path) -> Iterator[tuple[str, Page]]:
-    """One page for each experiment with records, under its file's name."""
+    """One page for each experiment with records, and one over all, under its file's name."""
+    everything: list[Record] = []
     for name, experiment in experiments.EXPERIMENTS.items():
         folder = root / "records" / name
         found = records.read(folder) if folder.is_dir() else []
         if found:
             yield name, experiment.page(found)
+        everything += found
+    together = experiments.overview(everything)
+    if together is not None:
+        yield "table1", together
 
 
 def pages(root: Path, draw: bool) -> dict[str, str]:

@@ -13,6 +13,7 @@ from regvar import experiments, records
 from regvar.cli.commands import DEMOS
 from regvar.cli.summary import summary
 from tests.cli.calling import Call
+from tests.report import finetuned_study
 from tests.report.html_reader import read
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -87,6 +88,19 @@ def test_report_makes_a_page_of_records(call: Call, few: Path, tmp_path: Path) -
     assert html.unclosed == [] and html.tables
     assert any((tmp_path / "report" / "tables").glob("*.md"))
     assert any((tmp_path / "report" / "figures").glob("*.svg"))
+
+
+def test_report_puts_several_studies_of_table_1_on_one_more_page(
+    call: Call, tmp_path: Path
+) -> None:
+    for record in finetuned_study.records(("minilm-film", "smollm2-wikitext"), seeds=(0,)):
+        records.write(record, tmp_path / "records")
+    found = call("report", tmp_path / "records", "--out", tmp_path / "report")
+    assert found.code == 0
+    page = tmp_path / "report" / "table1" / "report.html"
+    assert found.out.splitlines()[-1] == f"table1: the studies together, {page}"
+    html = read(page.read_text(encoding="utf-8"))
+    assert html.unclosed == [] and len(html.tables) == 3
 
 
 def test_report_refuses_a_place_without_records(call: Call, tmp_path: Path) -> None:

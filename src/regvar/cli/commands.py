@@ -35,6 +35,7 @@ Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="An experiment of `regvar list`.", show_default=False),
 ]
+OVERVIEW = "table1"  # the folder of the page over several studies
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write.")]
 
 # Each first look, with the columns of its table: heading → split, metric.
@@ -128,13 +129,21 @@ def report(
     ],
     out: Out = Path("report"),
 ) -> None:
-    """Turn records into tables (Markdown, LaTeX), figures (PNG, SVG) and one HTML page."""
+    """Turn records into tables (Markdown, LaTeX), figures (PNG, SVG) and one HTML page.
+
+    A page for each experiment, and one more over the studies of the paper's Table 1 where there
+    are several.
+    """
     by_name = _by_experiment(records.read(directory), directory)
     known = {name: experiments.find(name) for name in by_name}  # before any page is written
     for name, found in by_name.items():
         folder = out if len(by_name) == 1 else out / name
         page = reporting.write(known[name].page(found), folder)
         typer.echo(f"{name}: {len(found)} records, {page.resolve()}")
+    together = experiments.overview([record for found in by_name.values() for record in found])
+    if together is not None:
+        page = reporting.write(together, out / OVERVIEW)
+        typer.echo(f"{OVERVIEW}: the studies together, {page.resolve()}")
 
 
 @app.command(short_help="A first look, in minutes: texts with their confidences.")

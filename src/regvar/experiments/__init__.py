@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from regvar.experiments import finetuned, synthetic
 from regvar.experiments.pipeline import Experiment, Outcome, Tally, build, choose
+
+if TYPE_CHECKING:
+    from regvar.records import Record
+    from regvar.report import Page
 
 EXPERIMENTS: Mapping[str, Experiment[Any]] = {
     experiment.name: experiment for experiment in (synthetic.experiment(), *finetuned.experiments())
@@ -24,4 +28,12 @@ def find(name: str) -> Experiment[Any]:
     return EXPERIMENTS[known]
 
 
-__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "Tally", "build", "choose", "find"]
+def overview(found: Sequence[Record]) -> Page | None:
+    """One page over the studies of Table 1, where the records are of several of them."""
+    names = {study.name for study in finetuned.STUDIES}
+    held = [record for record in found if record.experiment in names]
+    several = len({record.experiment for record in held}) > 1
+    return finetuned.overview(held) if several else None
+
+
+__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "Tally", "build", "choose", "find", "overview"]

@@ -68,4 +68,11 @@ def _page(found: Sequence[Record]) -> Page:
     return page(found)
 
 
-__all__ = ["METHODS", "STUDIES", "Study", "experiment", "experiments", "reduced"]
+def overview(found: Sequence[Record]) -> Page:
+    """One page over the records of several studies."""
+    from regvar.experiments.finetuned.page_overview import overview
+
+    return overview(found)
+
+
+__all__ = ["METHODS", "STUDIES", "Study", "experiment", "experiments", "overview", "reduced"]

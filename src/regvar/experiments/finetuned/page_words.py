@@ -46,11 +46,15 @@ def lead(study: Study, summary: str) -> tuple[str, ...]:
 
 def findings(study: Study) -> tuple[str, ...]:
     """The results, a statement each."""
-    found = [
-        said(study, cell)
-        for cell in study.cells
-        for said in (_best, _drift, _control, _by_draws, _shifted)
-    ]
+    found: list[str] = []
+    for cell in study.cells:
+        found += [_best(study, cell), *effects_of(study, cell), _shifted(study, cell)]
+    return tuple(text for text in found if text)
+
+
+def effects_of(study: Study, cell: str) -> tuple[str, ...]:
+    """What a cell gains by drift, by regularization, and by draws."""
+    found = (said(study, cell) for said in (_drift, _control, _by_draws))
     return tuple(text for text in found if text)
 
 
