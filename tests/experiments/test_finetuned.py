@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from sklearn.metrics import roc_auc_score
+from transformers import MobileNetV2ForImageClassification
 
 from regvar import amortized, calibrate, records
 from regvar.data import GaussianNoise, Images, Texts
@@ -192,6 +193,17 @@ def test_the_map_is_trained_once(place: Place, problem: Problem) -> None:
     other = prepare(replace(config(place, "bert"), refit_lr=1.0), 0)  # does not matter to the MAP
     assert other.fit.value == again.fit.value
     assert prepare(replace(config(place, "bert"), lr=2e-2), 0).fit.value != again.fit.value
+
+
+def test_a_map_comes_back_from_disk_with_its_running_means(place: Place) -> None:
+    """Batch norm's buffers move in training and are no parameters."""
+    first = prepare(config(place, "mobilenet"), 0).joint.model
+    again = prepare(config(place, "mobilenet"), 0).joint.model
+    fresh = MobileNetV2ForImageClassification.from_pretrained(place.mobilenet).state_dict()
+    name = "mobilenet_v2.conv_stem.first_conv.normalization.running_mean"
+    assert not torch.equal(first.state_dict()[name], fresh[name])
+    for key, value in first.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key]), key
 
 
 def test_more_rows_than_there_are_is_an_error(place: Place) -> None:

@@ -16,6 +16,8 @@ from transformers import (
     BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
+    MobileNetV2Config,
+    MobileNetV2ForImageClassification,
     PreTrainedTokenizerFast,
     ViTConfig,
     ViTForImageClassification,
@@ -72,6 +74,7 @@ class Place:
     bert: str
     gpt2: str
     vit: str
+    mobilenet: str
 
 
 @contextmanager
@@ -87,11 +90,13 @@ def furnished(root: Path) -> Generator[Place]:
     bert = BertConfig(vocab_size=12, intermediate_size=8, max_position_embeddings=8, **SIZES)
     gpt2 = GPT2Config(vocab_size=12, n_embd=8, n_layer=1, n_head=2, n_positions=8)
     vit = ViTConfig(image_size=8, patch_size=4, intermediate_size=8, **SIZES)
+    mobilenet = MobileNetV2Config(depth_multiplier=0.1, image_size=8, min_depth=8)
     size = {"height": 8, "width": 8}
     for name, network, reader in (
         ("bert", BertForSequenceClassification(bert), tokenizer),
         ("gpt2", GPT2LMHeadModel(gpt2), tokenizer),
         ("vit", ViTForImageClassification(vit), ViTImageProcessor(size=size)),
+        ("mobilenet", MobileNetV2ForImageClassification(mobilenet), ViTImageProcessor(size=size)),
     ):
         network.save_pretrained(root / name)
         reader.save_pretrained(root / name)
@@ -100,19 +105,21 @@ def furnished(root: Path) -> Generator[Place]:
         patch.setitem(loading.LOADERS, "words", lambda: {"all": texts(0)})
         patch.setitem(loading.LOADERS, "others", lambda: {"all": texts(1)})
         patch.setitem(loading.LOADERS, "squares", lambda: {"all": pictures(0)})
-        yield Place(*(str(root / name) for name in ("bert", "gpt2", "vit")))
+        yield Place(*(str(root / name) for name in ("bert", "gpt2", "vit", "mobilenet")))
 
 
 def config(place: Place, kind: str) -> Config:
-    data = "squares" if kind == "vit" else "words"
+    images = {"vit": place.vit, "mobilenet": place.mobilenet}
+    data = "squares" if kind in images else "words"
     parts = {
         "train": Part(data, "all", 40),
         "validation": Part(data, "all", 20, offset=40),
         "test": Part(data, "all", 16, offset=60),
     }
-    if kind == "vit":
+    if kind in images:
         noisy = Part(data, "all", 12, offset=60, corruption="noise-5")
-        return Config(place.vit, "image-classification", **parts, shifts=(noisy,), pixels=8, **TINY)
+        task = "image-classification"
+        return Config(images[kind], task, **parts, shifts=(noisy,), pixels=8, **TINY)
     if kind == "gpt2":
         shift = (Part("others", "all", 8),)
         return Config(place.gpt2, "causal-lm", **parts, shifts=shift, classes=None, **TINY)

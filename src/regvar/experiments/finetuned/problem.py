@@ -28,6 +28,7 @@ from regvar.map_fit import MapFit, fit_map, stationarity
 from regvar.priors import GaussianPrior
 
 Rows = Texts | Images
+FORMAT = 2  # of the kept MAPs: since the second, with buffers
 MAP_FIELDS = [
     "model",
     "task",
@@ -149,15 +150,20 @@ def _manifest(rows: Rows) -> str:
 def _fitted(joint: LogJoint, config: Config, seed: int) -> MapFit:
     """The MAP from disk if it is there, trained and kept otherwise."""
     settings = {name: value for name, value in asdict(config).items() if name in MAP_FIELDS}
-    name = f"{records.config_hash({**settings, 'seed': seed})}.safetensors"
+    name = f"{records.config_hash({**settings, 'seed': seed, 'format': FORMAT})}.safetensors"
     path: Path = data.cache() / "maps" / name
     if path.is_file():
-        params.write_(joint.parameters, load_file(path))
+        params.write_(_moved(joint), load_file(path))
         joint.model.eval()
         return stationarity(joint, config.epochs)
     fit = fit_map(joint, torch.optim.Adam, epochs=config.epochs, lr=config.lr, seed=seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".partial")
-    save_file({k: p.detach().contiguous() for k, p in joint.parameters.items()}, fresh)
+    save_file({k: p.detach().contiguous().clone() for k, p in _moved(joint).items()}, fresh)
     fresh.replace(path)
     return fit
+
+
+def _moved(joint: LogJoint) -> dict[str, Tensor]:
+    """What training changes: the parameters that train, and buffers such as running means."""
+    return {**joint.parameters, **dict(joint.model.named_buffers())}
