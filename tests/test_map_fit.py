@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from functools import partial
 
 import pytest
@@ -106,6 +107,21 @@ def test_the_network_comes_back_in_eval_mode_without_gradients() -> None:
 def test_training_that_ends_below_where_it_began_is_announced() -> None:
     with pytest.warns(regvar.SolverWarning, match="lower lr"):
         regvar.fit_map(joint_of(network()), torch.optim.SGD, epochs=2, lr=50.0)
+
+
+def test_beginning_and_end_are_compared_in_eval_mode_with_batch_norm_too() -> None:
+    """One step raises L in eval mode, where running means lag, to far below that of train mode."""
+    torch.manual_seed(0)
+    x = 5.0 + torch.randn(40, 2)
+    joint = regvar.LogJoint(
+        nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)),
+        [(x, (x[:, 0] > 5).long())],
+        likelihood=regvar.Categorical(),
+        prior=regvar.GaussianPrior(precision=0.1),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regvar.fit_map(joint, epochs=1, lr=1e-3)
 
 
 def test_it_stops_when_an_epoch_no_longer_moves() -> None:

@@ -106,18 +106,20 @@ def fit_map(
 
 def _climbed(joint: LogJoint, optimizer: Optimizer, plan: Plan) -> Walk:
     """Train under the plan's seed; say so if that ends below where it began."""
+    before = joint.value()  # in eval mode, as afterwards: dropout and batch norm differ in training
     joint.model.train()
     try:
         with undisturbed():
             torch.manual_seed(plan.order)
-            before = joint.value()
             walk = training.maximize(joint, optimizer, plan, "MAP")
     finally:
         joint.model.eval()
     if not math.isfinite(walk.loss) or joint.value() < before:
+        lag = any(name.endswith("running_mean") for name, _ in joint.model.named_buffers())
         warnings.warn(
             f"training ended below where it began (L was {before:.6g}): lower lr, or give LBFGS "
-            'line_search_fn="strong_wolfe".',
+            'line_search_fn="strong_wolfe"'
+            + (", or take more steps: running means come after the weights." if lag else "."),
             SolverWarning,
             stacklevel=3,
         )

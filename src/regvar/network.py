@@ -26,7 +26,7 @@ from regvar.results import Displacement
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Enough of θ̂ to tell whether the network has changed since."""
+    """Enough of θ̂, and of the buffers beside it, to tell whether the network has changed since."""
 
     sums: dict[str, tuple[float, float]]
 
@@ -35,7 +35,7 @@ class Fingerprint:
         if self.sums.keys() != other.sums.keys():
             return False
         return all(
-            abs(a - b) <= 1e-9 * (1e-30 + self.sums[k][1])
+            a == b or abs(a - b) <= 1e-9 * (1e-30 + self.sums[k][1])  # a mask's sum is −∞
             for k in self.sums
             for a, b in zip(self.sums[k], other.sums[k], strict=True)
         )
@@ -225,10 +225,24 @@ class Network:
         finally:
             self._wide = False
 
+    def _state(self) -> dict[str, Tensor]:
+        """What the outputs depend on and may change: what trains, and saved buffers of numbers.
+
+        Running means of batch norm are such. Buffers that `state_dict` leaves out can be made
+        anew, and some networks do so in every call.
+        """
+        found: dict[str, Tensor] = dict(self.parameters)
+        for place, module in self.model.named_modules():
+            passing: set[str] = getattr(module, "_non_persistent_buffers_set", set())
+            for name, buffer in module.named_buffers(recurse=False):
+                if buffer.is_floating_point() and name not in passing:
+                    found[f"{place}.{name}" if place else name] = buffer
+        return found
+
     def fingerprint(self) -> Fingerprint:
-        """Two sums over each parameter."""
+        """Two sums over each parameter and each buffer."""
         sums: dict[str, tuple[float, float]] = {}
-        for k, p in self.parameters.items():
+        for k, p in self._state().items():
             flat = distributed.local(p.detach()).reshape(-1)
             total = float(flat.sum(dtype=torch.float64))
             norm = float(torch.linalg.vector_norm(flat, dtype=torch.float64))
@@ -239,7 +253,7 @@ class Network:
         return Fingerprint(sums)
 
     def require_unchanged(self, fitted: Fingerprint) -> None:
-        """Raise `StaleError` unless the parameters are those of the fit."""
+        """Raise `StaleError` unless parameters and buffers are those of the fit."""
         glance = self._glance()
         known = self._verified == (glance, fitted)
         if self.processes.sharded:  # all processes look again if one must
@@ -248,15 +262,16 @@ class Network:
             return
         if not self.fingerprint().matches(fitted):
             raise StaleError(
-                "model must have the parameters it was fitted with, but they have changed since. "
-                "Fit the estimator again, or put the fitted weights back."
+                "model must have the parameters and buffers it was fitted with, but they have "
+                "changed since. Fit the estimator again, or put the fitted weights back "
+                "(load_state_dict holds both)."
             )
         self._verified = (glance, fitted)
 
     def _glance(self) -> object:
         """Cheap enough for every call: storage, version and three values of each parameter."""
         found: list[tuple[int, int, list[float]]] = []
-        for p in self.parameters.values():
+        for p in self._state().values():
             flat = distributed.local(p.detach()).reshape(-1)
             places = [0, flat.numel() // 2, -1] if flat.numel() else []
             found.append((flat.data_ptr(), p._version, flat[places].tolist()))

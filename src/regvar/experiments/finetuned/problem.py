@@ -52,7 +52,7 @@ class Problem:
     config: Config
     seed: int
     joint: LogJoint
-    before: Mapping[str, Tensor]  # the trainable weights before fine-tuning
+    before: Mapping[str, Tensor]  # weights that train, and buffers, before fine-tuning
     fit: MapFit
     refits: Refits
     rows: Mapping[str, Rows]  # by split: "train", "validation", "test", and the shifts
@@ -95,7 +95,7 @@ def prepare(config: Config, seed: int) -> Problem:
         likelihood=Categorical(),
         prior=GaussianPrior(precision=config.precision),
     )
-    before = params.copy(joint.parameters)
+    before = {k: t.detach().clone() for k, t in _moved(joint).items()}
     fit = _fitted(joint, config, seed)
     manifests = {name: subset.manifest for name, subset in subsets.items()}
     refits = Refits(joint, seed, config.refit_epochs)
