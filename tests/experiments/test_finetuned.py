@@ -160,6 +160,29 @@ def test_settings_and_scale_are_the_best_for_validation(
         assert max(best["curve"]["log_likelihood"]) == pytest.approx(best["log_likelihood"])
 
 
+def test_one_variance_for_all_outputs_is_scored_too(
+    problem: Problem, found: dict[tuple[str, str], Record]
+) -> None:
+    """By a search of its own: a temperature for each input keeps the network's classes."""
+    assert found["gpt2", "drift"].extra["shared"] is None
+    held = found["bert", "drift"].extra["shared"]
+    assert held["test"]["accuracy"] == found["bert", "map_only"].extra["shared"]["test"]["accuracy"]
+    uq = problem.refits.drift(problem.config.refit_lr)
+
+    def nll(split: str, scale: float) -> float:
+        logits, labels = logits_and_labels(problem, split)
+        moments = [uq.moments(batch) for batch in problem.loaders[split]]
+        spread = torch.cat([m.variance.double().mean(-1) for m in moments])
+        kappa = 1 / (1 + torch.pi * scale * spread / 8).sqrt()
+        order = sorted(range(len(labels)), key=lambda i: len(problem.rows[split].texts[i]))
+        assert order == list(range(len(labels)))
+        return float(torch.nn.functional.cross_entropy(logits * kappa[:, None], labels))
+
+    assert held["test"]["NLL"]["value"] == pytest.approx(nll("test", held["scale"]), rel=1e-4)
+    best = nll("validation", held["scale"])
+    assert all(nll("validation", held["scale"] * f) >= best - 1e-5 for f in (0.5, 0.9, 1.1, 2.0))
+
+
 def test_fewer_draws_are_scored_too(found: dict[tuple[str, str], Record]) -> None:
     fewer = found["bert", "sampled"].extra["fewer"]
     assert set(fewer) == {"1", "4"}

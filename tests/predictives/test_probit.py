@@ -37,6 +37,24 @@ def test_formula_of_equation_20() -> None:
     torch.testing.assert_close(predictive.predict(moments).probs, expected)
 
 
+def test_a_shared_variance_is_one_temperature_for_each_input() -> None:
+    moments, targets, scales = logits(), torch.tensor([0, 3, 1, 2, 2, 0]), (0.0, 0.5, 4.0)
+    predictive = Probit(regvar.Categorical(), shared=True)
+    pooled = moments.variance.mean(-1, keepdim=True)
+    for scale, values in zip(scales, predictive.log_prob(moments, targets, scales), strict=True):
+        p = torch.softmax(kappa(scale * pooled) * moments.mean, -1)
+        torch.testing.assert_close(values.exp(), p[range(6), targets])
+    found = predictive.predict(moments)
+    torch.testing.assert_close(found.probs, torch.softmax(kappa(pooled) * moments.mean, -1))
+    assert torch.equal(found.probs.argmax(-1), moments.mean.argmax(-1))
+    moved = predictive.predict(regvar.Moments(moments.mean + 7.0, moments.variance))
+    torch.testing.assert_close(moved.probs, found.probs)
+    same = regvar.Moments(moments.mean, pooled.expand_as(moments.mean))
+    plain = Probit(regvar.Categorical()).predict(same)
+    torch.testing.assert_close(plain.probs, found.probs)
+    torch.testing.assert_close(plain.epistemic, found.epistemic)
+
+
 def test_formula_for_yes_and_no() -> None:
     moments = logits()
     targets = (logits(seed=1).mean > 0).double()
@@ -142,5 +160,7 @@ def test_an_empty_batch_has_no_data(make: Callable[..., Probit | MonteCarlo]) ->
 def test_mistakes() -> None:
     with pytest.raises(regvar.RegvarError, match="likelihood must be"):
         Probit(regvar.Gaussian(sigma=1.0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(regvar.RegvarError, match="shared must be False for Bernoulli"):
+        Probit(regvar.Bernoulli(), shared=True)
     with pytest.raises(regvar.RegvarError, match="targets"):
         Probit(regvar.Categorical()).log_prob(logits(), None)

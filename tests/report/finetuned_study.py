@@ -129,6 +129,7 @@ def _extra(config: dict[str, Any], method: str, chance: random.Random) -> dict[s
         "reliability": {name: _reliability(method, chance) for name in names},
         "risk": {name: _risk(method) for name in names},
         "fewer": {str(k): _fewer(k, names) for k in fewer} if method == "sampled" else {},
+        "shared": None if language else _shared(method),
         "images" if image else "texts": shown,
         "tokens": [_document(chance) for _ in range(3)] if language else [],
         "warnings": ["the scale is at an end"] if method == "gradient_norm" else [],
@@ -154,6 +155,12 @@ def _fewer(count: int, names: Sequence[str]) -> dict[str, Any]:
     values = {"NLL": {1: 0.559, 4: 0.521}[count], "ECE": 0.046, "accuracy": 0.78}
     held = {k: {"value": v, "standard_error": 0.01, "count": 500} for k, v in values.items()}
     return {"scale": 1.0, **dict.fromkeys(names, held)}
+
+
+def _shared(method: str) -> dict[str, Any]:
+    values = {"NLL": NLL[method] - 0.25, "ECE": 0.01, "accuracy": 0.875}
+    held = {k: {"value": v, "standard_error": 0.01, "count": 500} for k, v in values.items()}
+    return {"scale": 2.0, "test": held}
 
 
 def _reliability(method: str, chance: random.Random) -> dict[str, list[float | None]]:

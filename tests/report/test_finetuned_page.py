@@ -105,6 +105,22 @@ def test_regvars_standing_counts_columns(records: list[Record], made: report.Pag
     assert "ties mean little" not in said(page(study.records(seeds=range(4))))
 
 
+def test_one_variance_for_all_outputs_stands_beside_equation_20(records: list[Record]) -> None:
+    table = next(t for t in page(records).tables if t.name == "shared-minilm-film")
+    assert [(c.group, c.label) for c in table.columns] == [
+        (metric, reading) for metric in ("NLL", "ECE") for reading in ("Eq. 20", "one variance")
+    ]
+    row = next(row for row in table.rows if row.label == "drift")
+    means = [
+        sum(r.metrics["test"][m]["value"] for r in records if r.method == "drift") / 3
+        for m in ("NLL", "ECE")
+    ]
+    found = [float(cell.text) for cell in row.cells]
+    assert found == [round(means[0], 3), 0.293, round(means[1], 3), 0.01]
+    old = [replace(r, extra={**r.extra, "shared": None}) for r in records]
+    assert not any(t.name.startswith("shared") for t in page(old).tables)
+
+
 def test_an_ece_that_uniform_predictions_win_is_counted_without_them_too() -> None:
     """ECE falls from seed to seed alike in all methods, so that every difference is significant."""
 

@@ -53,7 +53,8 @@ def last_layer_ensemble(
     """Train several heads, and the network below them along, from the fitted network.
 
     The network itself stays as it is; kept are the heads and how far the trunk moved. Training
-    runs in eval mode, as all refits do. Memory: `heads` times the head, and the optimizer's state.
+    runs in eval mode, as all refits do: with batch norm, whose running means stand still there,
+    take a small `lr` or `trunk=False`. Memory: `heads` times the head, and the optimizer's state.
 
     Args:
         joint: network, data, likelihood and prior.

@@ -2,7 +2,8 @@
 
     κ_c = 1 / √(1 + π s σ²_c / 8),   p = softmax(κ ⊙ f),   or sigmoid(κ f) for yes/no labels
 
-with the variance scale s. No random numbers.
+with the variance scale s. No random numbers. With one variance for all outputs of an input, their
+mean, κ is a temperature of that input: it shrinks every logit alike.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regvar.errors import require
 from regvar.likelihoods import Categorical
 from regvar.predictives import labels
 from regvar.predictives.labels import LabelModel
@@ -28,9 +30,13 @@ _NODES = 65  # trapezoidal rule on ±8 standard deviations, for one logit at a t
 class Probit:
     """Eq. 20, the paper's predictive for classes.
 
+    For `Categorical`, `shared` takes the mean of an input's variances for all its logits: the most
+    probable class is then that of the network, as it need not be where each logit has a κ of its
+    own, and adding a constant to all logits changes nothing.
+
     For `Bernoulli` the probability is within 0.02 of the integral it approximates, whatever the
-    moments. For `Categorical` no such bound holds: κ acts on each logit by itself, so that adding
-    a constant to all logits changes p. `MonteCarlo` has neither limit.
+    moments. For `Categorical` no such bound holds: κ acts on each logit by itself, so that without
+    `shared` adding a constant to all logits changes p. `MonteCarlo` has neither limit.
 
     `total` is the entropy of p as approximated. The mutual information comes without sampling:
     for `Bernoulli` by quadrature (to 2e-4 up to σ² = 64, to 0.1 beyond); for `Categorical` as
@@ -46,10 +52,13 @@ class Probit:
     """
 
     likelihood: LabelModel
+    shared: bool = False  # one κ for all logits of an input
 
     def __post_init__(self) -> None:
-        """Refuse a likelihood without labels."""
+        """Refuse a likelihood without labels, and sharing where each logit is its own label."""
         labels.check_likelihood(self.likelihood)
+        alone = isinstance(self.likelihood, Categorical) or not self.shared
+        require(alone, "shared", "False for Bernoulli, whose logits do not compete", self.shared)
 
     def log_prob(self, moments: Moments, targets: Any, scales: Sequence[float] = (1.0,)) -> Tensor:
         """Log p(y | x) at each scale: [scales, data]; temporaries stay small."""
@@ -57,7 +66,8 @@ class Probit:
             torch.stack(
                 [labels.log_prob(self.likelihood, f * kappa(variance, s), y) for s in scales]
             )
-            for f, variance, y in labels.scored(self.likelihood, moments, targets)
+            for f, each, y in labels.scored(self.likelihood, moments, targets)
+            for variance in (self._of(each),)
         ]
         return labels.per_datum(torch.cat(columns, 1))
 
@@ -65,7 +75,12 @@ class Probit:
         """Probabilities, and their entropy split in two."""
         return labels.predicted(self.likelihood, moments, self._reading)
 
-    def _reading(self, f: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+    def _of(self, variance: Tensor) -> Tensor:
+        """The variance that κ is made of: each logit's own, or the mean over the classes."""
+        return variance.mean(-1, keepdim=True) if self.shared else variance
+
+    def _reading(self, f: Tensor, each: Tensor) -> tuple[Tensor, Tensor]:
+        variance = self._of(each)
         shrink = kappa(variance)
         probs = labels.probabilities(self.likelihood, f * shrink)
         if isinstance(self.likelihood, Categorical):

@@ -20,6 +20,8 @@ from regvar import baselines
 from regvar.calibration import Calibrated, calibrate
 from regvar.estimators import Estimator, Sampled
 from regvar.experiments.finetuned.problem import Problem
+from regvar.likelihoods import Categorical
+from regvar.predictives import Probit
 from regvar.tuning import Tuned, tune
 
 
@@ -77,12 +79,20 @@ def _head(problem: Problem, approximation: Callable[..., Estimator]) -> Tuned:
 
 
 def _ensemble(problem: Problem) -> Tuned:
+    """With batch norm the heads alone train.
+
+    Refits run in eval mode, where running means stand still: at the learning rate of the MAP, which
+    was fitted in train mode, the weights below leave them behind, down to guessing.
+    """
     config = problem.config
+    buffers = problem.joint.model.named_buffers()
+    normed = any(name.endswith("running_mean") for name, _ in buffers)
     uq = baselines.last_layer_ensemble(
         problem.joint,
         heads=config.heads,
         epochs=config.epochs,
         lr=config.lr,
+        trunk=not normed,
         seed=problem.seed,
     )
     return _scaled(problem, uq)
@@ -114,3 +124,14 @@ def prefixes(problem: Problem, calibrated: Calibrated) -> dict[int, Calibrated]:
         for k in (1, 4)
         if k < uq.samples
     }
+
+
+def shared(problem: Problem, calibrated: Calibrated) -> Calibrated | None:
+    """The same with one variance for all outputs of an input, scaled anew.
+
+    `None` for language models: scoring 50,000 outputs at every place twice takes too long.
+    """
+    if problem.config.task == "causal-lm":
+        return None
+    predictive = Probit(Categorical(), shared=True)
+    return calibrate(calibrated.uq, problem.loaders["validation"], predictive=predictive)

@@ -12,6 +12,7 @@ from regvar.experiments.finetuned import (
     page_effects,
     page_examples,
     page_figures,
+    page_shared,
     page_tables,
     page_words,
 )
@@ -50,6 +51,7 @@ def page(records: Sequence[Record]) -> Page:
         *(_scores(study, cell) for cell in study.cells),
         _paper(study),
         _effects(study),
+        _shared(study),
         _tuning(study),
         _curves(study),
         _examples(study),
@@ -114,6 +116,17 @@ def _effects(study: Study) -> Section:
         "Two effects told apart",
         (Text(words), *(table for table in tables if table.columns and table.rows)),
     )
+
+
+def _shared(study: Study) -> Section:
+    words = (
+        "Eq. 20 gives each logit a κ of its own, so that variances that differ between the outputs "
+        "of one input can change its most probable class. With their mean for all of them, κ is a "
+        "temperature of that input, and the class stays the network's. In domain, each method "
+        "scaled anew.",
+    )
+    tables = page_shared.tables(study)
+    return Section("One variance for all outputs", (Text(words), *tables) if tables else ())
 
 
 def _tuning(study: Study) -> Section:

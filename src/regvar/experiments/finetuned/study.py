@@ -43,6 +43,7 @@ def _extra(problem: Problem, tuned: Tuned, splits: Mapping[str, Split]) -> dict[
     calibrated = tuned.calibrated
     names = ("test", *problem.shifts)
     loaders = {name: problem.loaders[name] for name in names}
+    alike = methods.shared(problem, calibrated)
     return {
         "settings": dict(tuned.settings),
         "scale": calibrated.scale,
@@ -66,6 +67,8 @@ def _extra(problem: Problem, tuned: Tuned, splits: Mapping[str, Split]) -> dict[
             str(k): {"scale": fewer.scale, **scores.summary(fewer, loaders)}
             for k, fewer in methods.prefixes(problem, calibrated).items()
         },
+        "shared": alike
+        and {"scale": alike.scale, **scores.summary(alike, {"test": problem.loaders["test"]})},
         "images" if problem.config.task == "image-classification" else "texts": {
             name: _examples(problem, name, split) for name, split in splits.items()
         },
