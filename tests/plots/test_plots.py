@@ -16,8 +16,10 @@ from matplotlib.container import ErrorbarContainer
 
 from regvar.plots import files, style
 from regvar.plots.bands import Panel, bands
+from regvar.plots.contours import Surface, contours
 from regvar.plots.dots import DotPanel, DotRow, dots
 from regvar.plots.intervals import IntervalPanel, intervals
+from regvar.plots.reliability import Bins, ReliabilityPanel, reliability
 from regvar.plots.sweeps import Curve, SweepPanel, sweeps
 
 X = [0.0, 0.5, 1.0]
@@ -141,3 +143,27 @@ def test_drawing_leaves_the_users_settings_alone() -> None:
 def test_the_same_figure_gives_the_same_bytes(write: Any) -> None:
     made = [write(bands(X, [Panel("a", "n", X, X)], DATA, X)) for _ in range(2)]
     assert made[0] == made[1]
+
+
+def test_reliability_draws_wald_bars_where_a_bin_holds_enough_and_every_bin_s_share() -> None:
+    bins = Bins("a", [0.55, 0.75, 0.95], [1.0, 0.5, 0.9], [4, 16, 20])
+    panel = ReliabilityPanel("test", [bins])
+    figure = reliability([panel], {"a": style.look(0)})
+    axis = figure.axes[0]
+    (drawn,) = axis.containers
+    assert isinstance(drawn, ErrorbarContainer)
+    assert np.allclose(np.asarray(drawn.lines[0].get_xydata()), [[0.75, 0.5], [0.95, 0.9]])
+    segments = [np.asarray(s) for s in drawn.lines[2][0].get_segments()]
+    halves = [1.96 * math.sqrt(p * (1 - p) / n) for p, n in ((0.5, 16), (0.9, 20))]
+    assert np.allclose([np.ptp(s[:, 1]) / 2 for s in segments], halves)
+    shares = axis.child_axes[0].lines
+    assert np.allclose([max(s.get_ydata()) for s in shares], [0.1, 0.4, 0.5])
+
+
+def test_labels_of_contours_keep_clear_of_the_frame() -> None:
+    lam, scales = [1.0, 10.0], [10 ** (k / 4) for k in range(-8, 9)]
+    scores = [[math.log10(s / best) ** 2 for s in scales] for best in (0.5, 2.0)]
+    figure = contours([Surface("a", lam, scales, scores)])
+    places = [text.get_position()[0] for text in figure.axes[0].texts]
+    assert places
+    assert all(0.07 < math.log10(place) < 0.93 for place in places)

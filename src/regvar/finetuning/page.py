@@ -138,8 +138,9 @@ def _reliability(made: Judged) -> Figure:
         drawing,
         "Accuracy against confidence on the test rows, for the network alone and with RegVar.",
         "Of the predictions with a confidence of about 0.8, 80 % should be right: then they lie on "
-        "the dashed line. Below it the network is too sure of itself. The bars are 95 % intervals; "
-        "the strip below shows how many predictions have such a confidence.",
+        "the dashed line. Below it the network is too sure of itself. The bars are 95 % intervals, "
+        "not drawn for fewer than five predictions; the strip below shows how many predictions "
+        "have such a confidence.",
     )
 
 

@@ -13,6 +13,7 @@ from regvar.plots import style
 
 _STEPS = 8
 _DECADES = 2.0  # of the scale shown above and below the best ones
+_EDGE = 0.07  # of the width, on either side
 _STRONGEST = 0.8  # opacity where the score is smallest
 
 
@@ -97,7 +98,11 @@ def _draw_surface(axis: Axes, panel: Surface) -> None:
         lines = axis.contour(
             panel.lam, scales, score, levels=steps[1:-1], colors=style.FAINT, linewidths=0.6
         )
-        axis.clabel(lines, steps[2:-1:2], fontsize=6.5, fmt="%.3g", colors=style.INK)
+        named = axis.clabel(lines, steps[2:-1:2], fontsize=6.5, fmt="%.3g", colors=style.INK)
+        for text in named:  # the frame would cut these
+            across = math.log(text.get_position()[0] / panel.lam[0])
+            if not _EDGE < across / math.log(panel.lam[-1] / panel.lam[0]) < 1 - _EDGE:
+                text.remove()
     ink = style.INK
     for drawn in (
         *axis.plot(panel.lam, panel.best, "o", color=ink, ms=3.5, label="best scale of each λ"),

@@ -13,6 +13,7 @@ from regvar.plots import style
 from regvar.plots.style import Look
 
 Z_95 = 1.96
+FEWEST = 5  # data of a bin whose accuracy is drawn: of fewer the Wald interval says nothing
 _WIDTH = 0.012  # by which the series of a panel stand beside each other, in confidence
 
 
@@ -30,6 +31,11 @@ class Bins:
         """Confidence, accuracy and count of the bins that hold data."""
         rows = zip(self.confidence, self.accuracy, self.count, strict=True)
         return [(c, a, n) for c, a, n in rows if n > 0]
+
+    @property
+    def told(self) -> list[tuple[float, float, float]]:
+        """The same of the bins that hold enough."""
+        return [row for row in self.held if row[2] >= FEWEST]
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ def reliability(
     panels: Sequence[ReliabilityPanel], looks: Mapping[str, Look], columns: int = 3
 ) -> Figure:
     """Accuracy with 95 % Wald bars over confidence, and each bin's share of the data below.
+
+    Bins of fewer than five have their share drawn alone.
 
     Args:
         panels: side by side.
@@ -89,7 +97,7 @@ def _lowest(panels: Sequence[ReliabilityPanel]) -> float:
         min(confidence, accuracy - wald(accuracy, count))
         for panel in panels
         for bins in panel.series
-        for confidence, accuracy, count in bins.held
+        for confidence, accuracy, count in bins.told
     ]
     return max(0.0, math.floor(min(held, default=0.0) * 10) / 10)
 
@@ -106,9 +114,9 @@ def _draw_ideal(axis: Axes, low: float) -> None:
 
 def _draw_series(axis: Axes, bins: Bins, look: Look, aside: float) -> None:
     axis.errorbar(
-        [confidence + aside for confidence, _, _ in bins.held],
-        [accuracy for _, accuracy, _ in bins.held],
-        yerr=[wald(accuracy, count) for _, accuracy, count in bins.held],
+        [confidence + aside for confidence, _, _ in bins.told],
+        [accuracy for _, accuracy, _ in bins.told],
+        yerr=[wald(accuracy, count) for _, accuracy, count in bins.told],
         color=look.color,
         marker=look.marker,
         ls=look.dashes,

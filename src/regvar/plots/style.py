@@ -159,6 +159,6 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
             list(entries.values()),
             list(entries),
             loc="outside lower center",
-            ncols=min(len(entries), 4, int(figure.get_figwidth() / ENTRY)),
+            ncols=min(len(entries), 6, int(figure.get_figwidth() / ENTRY)),
             frameon=False,
         )

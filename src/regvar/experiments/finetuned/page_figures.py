@@ -49,8 +49,8 @@ def calibration(study: Study, cell: str) -> Figure | None:
         f"Accuracy against confidence of {study.cells[cell]} in {len(panels)} panels: "
         f"{', '.join(panel.title for panel in panels)}. ECE in domain: {errors}.",
         f"{study.cells[cell]}. Accuracy of each of ten bins of confidence with its 95 % Wald "
-        "interval, MAP (before) and after; dashed, confidence as good as its word; below, the "
-        f"share of the data in each bin. Seed {study.seeds[0]}.",
+        "interval, MAP (before) and after, where it holds five or more; dashed, confidence as good "
+        f"as its word; below, the share of the data in each bin. Seed {study.seeds[0]}.",
     )
 
 
