@@ -148,10 +148,16 @@ def test_settings_come_back_from_their_card() -> None:
 
 CARDS = {
     "no JSON": ("{", "run.json must be JSON"),
-    "a list": ("[]", "must be that of a run of format 1"),
-    "another format": ('{"format": 2}', "must be that of a run of format 1"),
-    "no settings": ('{"format": 1, "settings": {}, "classes": [], "scale": 1}', "other settings"),
-    "a word": ('{"format": 1, "settings": "a", "classes": [], "scale": 1}', "other settings"),
+    "a list": ("[]", "must be that of a run of format 2"),
+    "another format": ('{"format": 3}', "must be that of a run of format 2"),
+    "no settings": (
+        '{"format": 2, "settings": {}, "classes": [], "scale": 1, "shared": false}',
+        "other settings",
+    ),
+    "a word": (
+        '{"format": 2, "settings": "a", "classes": [], "scale": 1, "shared": false}',
+        "other settings",
+    ),
 }
 
 

@@ -30,7 +30,16 @@ def network(fit: Fit) -> nn.Module:
 
 
 def moments(fit: Fit, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """f and σ²_f, not yet scaled."""
+    """f and σ²_f as it is read, not yet scaled: each class's own, or their mean."""
+    mean, variance = raw_moments(fit, texts)
+    return mean, pooled(variance) if fit.card["shared"] else variance
+
+
+def pooled(variance: Tensor) -> Tensor:
+    return variance.mean(-1, keepdim=True).expand_as(variance)
+
+
+def raw_moments(fit: Fit, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     folder = fit.directory / "uq"
     if fit.settings.lora:
         base = BertForSequenceClassification.from_pretrained(fit.settings.model_name, num_labels=2)
@@ -121,6 +130,21 @@ def test_the_scale_is_the_best_one_on_the_validation_rows(any_fit: Fit) -> None:
     assert held["log_likelihood_of_map"] == pytest.approx(
         mean_log_prob(f, variance, 0.0, part.labels), rel=1e-5
     )
+
+
+def test_variances_are_read_as_the_validation_rows_prefer(any_fit: Fit) -> None:
+    whole = sources.read(any_fit.settings)
+    part = splitting.split(whole, None, any_fit.settings.seed)["validation"].rows
+    assert isinstance(part, sources.Texts) and part.labels is not None
+    f, variance = raw_moments(any_fit, part.texts)
+    best = [
+        max(mean_log_prob(f, v, 10 ** (k / 20), part.labels) for k in range(-160, 161))
+        for v in (variance, pooled(variance))
+    ]
+    assert any_fit.card["shared"] == any_fit.metrics["validation"]["shared"] == (best[1] > best[0])
+    assert any_fit.metrics["validation"]["log_likelihood"] == pytest.approx(max(best), abs=1e-3)
+    said = "one variance for all classes" if any_fit.card["shared"] else "a variance for each class"
+    assert said in any_fit.html
 
 
 def test_the_test_rows_are_a_fifth_of_the_table_with_its_labels(

@@ -7,7 +7,7 @@ from regvar.data.catalogue import SOURCES, WEIGHTS, Source, Weights, choose, wei
 from regvar.data.corruptions import Blur, Contrast, Corruption, GaussianNoise
 from regvar.data.datasets import Images, Table, Texts
 from regvar.data.fetching import cache
-from regvar.data.files import read_columns, read_labeled_texts, read_texts
+from regvar.data.files import read_columns, read_labeled_texts, read_texts, text_column
 from regvar.data.folders import image_files, read_image_files, read_images, read_labeled_images
 from regvar.data.loading import load
 from regvar.data.packages import FetchError
@@ -39,5 +39,6 @@ __all__ = [
     "read_texts",
     "split",
     "subsample",
+    "text_column",
     "weights",
 ]

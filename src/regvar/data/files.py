@@ -60,9 +60,9 @@ def read_labeled_texts(
     """
     source = Path(path)
     columns, rows = _read(source)
-    text_column = _column(source, "text", text, columns, TEXT_COLUMNS)
+    column = text_column(source, columns, text)
     label_column = _column(source, "label", label, columns, LABEL_COLUMNS)
-    texts = [_filled(source, row, text_column) for row in rows]
+    texts = [_filled(source, row, column) for row in rows]
     labels = [_filled(source, row, label_column) for row in rows]
     known = tuple(classes) if classes is not None else _classes(source, label_column, labels)
     number = {name: k for k, name in enumerate(known)}
@@ -85,7 +85,7 @@ def read_texts(path: str | Path, text: str | None = None) -> Texts:
     """
     source = Path(path)
     columns, rows = _read(source)
-    column = _column(source, "text", text, columns, TEXT_COLUMNS)
+    column = text_column(source, columns, text)
     return Texts(tuple(_filled(source, row, column) for row in rows))
 
 
@@ -110,6 +110,17 @@ def read_columns(path: str | Path) -> dict[str, list[str]]:
 
 
 # --- columns -------------------------------------------------------------------------------------
+
+
+def text_column(path: str | Path, columns: Sequence[str], wanted: str | None = None) -> str:
+    """Which of a file's columns holds the texts: the one wanted, or the one with such a name.
+
+    Args:
+        path: the file, for what is said when there is none.
+        columns: their names.
+        wanted: a name; by default the one like `text` or `sentence`.
+    """
+    return _column(Path(path), "text", wanted, columns, TEXT_COLUMNS)
 
 
 def _column(

@@ -27,6 +27,7 @@ class Reader:
     uq: Sampled | Amortized
     scale: float  # s*
     classes: tuple[str, ...]  # none for a language model
+    shared: bool = False  # one variance for all classes of a row
 
     def read(self, loader: Iterable[Any], rows: int) -> Columns:
         """The answers to all rows of a loader, in its order.
@@ -47,7 +48,7 @@ class Reader:
 
     def _classified(self, batch: Any) -> Columns:
         moments = scaled(self.uq.moments(batch), self.scale)
-        made = Probit(Categorical()).predict(moments)
+        made = Probit(Categorical(), self.shared).predict(moments)
         if not bool(torch.isfinite(made.probs).all()):
             raise ModelError(
                 "outputs of the fitted network must be finite, but hold NaN or inf. Run "

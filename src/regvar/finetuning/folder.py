@@ -31,9 +31,9 @@ from regvar.huggingface.adapters import load_adapters, save_adapters
 from regvar.huggingface.loading import Pretrained
 from regvar.huggingface.quiet import quiet
 
-FORMAT = 1
+FORMAT = 2
 _CARD, _MODEL, _UQ = "run.json", "model", "uq"
-_NEEDED = {"format", "settings", "classes", "scale"}
+_NEEDED = {"format", "settings", "classes", "scale", "shared"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Card:
     settings: Settings
     classes: tuple[str, ...]
     scale: float  # s*
+    shared: bool  # one variance for all classes of a row
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def write(run: Run, facts: Mapping[str, Any], folder: Path) -> None:
         "settings": settings.to_json(),
         "classes": list(run.reader.classes),
         "scale": run.reader.scale,
+        "shared": run.reader.shared,
         **facts,
         "versions": versions(),
     }
@@ -113,7 +115,7 @@ def opened(directory: Path) -> Run:
     else:
         found = networks.fitted(directory / _MODEL, settings, classes)
         uq = storage.load(directory / _UQ, found.model)
-    return Run(settings, Reader(uq, held.scale, classes), found)
+    return Run(settings, Reader(uq, held.scale, classes, held.shared), found)
 
 
 def card(directory: Path) -> Card:
@@ -137,7 +139,8 @@ def card(directory: Path) -> Card:
         )
     try:
         settings = Settings.from_json(held["settings"])
-        return Card(settings, tuple(held["classes"]), float(held["scale"]))
+        scale, shared = float(held["scale"]), bool(held["shared"])
+        return Card(settings, tuple(held["classes"]), scale, shared)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{_CARD} must be as `regvar finetune` wrote it, but {str(path)!r} holds other "

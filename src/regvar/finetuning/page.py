@@ -59,6 +59,7 @@ class Judged:
     numbers: Mapping[str, Mapping[str, Any]]
     test: Columns  # answers to the test rows
     scale: float
+    shared: bool  # one variance for all classes of a row
     notes: Sequence[str]
     facts: Mapping[str, Any]
 
@@ -118,7 +119,12 @@ def _cell(estimate: Mapping[str, Any] | None) -> Cell:
 
 def _remarks(made: Judged) -> tuple[Part, ...]:
     """What to know before the numbers are trusted."""
-    said = [f"The variance counts {made.scale:.3g} times, as the validation rows would have it."]
+    whose = "one variance for all classes of a row" if made.shared else "a variance for each class"
+    by_class = "" if made.settings.task == LANGUAGE else f", with {whose}"
+    said = [
+        f"The variance counts {made.scale:.3g} times{by_class}, as the validation rows would have "
+        "it."
+    ]
     if made.settings.task != LANGUAGE and made.rows < 100:
         said.append(
             f"There are {made.rows} test rows only, so that the intervals are wide: a difference "

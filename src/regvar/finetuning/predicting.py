@@ -19,6 +19,7 @@ class Predicted:
 
     path: Path
     columns: Columns  # by name, one value per row
+    shown: tuple[str, ...]  # the names of those for a terminal
 
     @property
     def rows(self) -> int:
@@ -26,8 +27,8 @@ class Predicted:
         return len(next(iter(self.columns.values())))
 
     def head(self) -> str:
-        """The first rows, for a terminal."""
-        return tables.head(self.columns)
+        """The first rows, for a terminal: what was asked, and the answers."""
+        return tables.head({name: self.columns[name] for name in self.shown})
 
 
 def predict(
@@ -59,14 +60,15 @@ def predict(
     if texts is None:
         rows: sources.Rows = data.read_image_files(files, networks.side(opened.network))
         names = [str(file.relative_to(given)) if given.is_dir() else file.name for file in files]
-        given_columns = {sources.heading(rows): names}
+        asked, given_columns = sources.heading(rows), {sources.heading(rows): names}
     else:
         rows, given_columns = texts, data.read_columns(given)
+        asked = data.text_column(given, list(given_columns), text or card.settings.text)
     loader = networks.batches(opened.network, opened.settings, rows)
     before: Columns = {name: [*values] for name, values in given_columns.items()}
-    columns = before | opened.reader.read(loader, len(rows))
-    tables.write(columns, target)
-    return Predicted(target, columns)
+    answers = opened.reader.read(loader, len(rows))
+    tables.write(before | answers, target)
+    return Predicted(target, before | answers, (asked, *answers))
 
 
 def _images(given: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from regvar.huggingface.loading import Pretrained
 from regvar.likelihoods import Categorical
 from regvar.log_joint import LogJoint
 from regvar.map_fit import MapFit, fit_map
+from regvar.predictives import Probit
 from regvar.priors import GaussianPrior
 from regvar.solvers import Finetune
 
@@ -76,7 +77,9 @@ def finetune(settings: Settings, out: str | Path, say: Say = lambda _: None) -> 
         }
         with _noted() as notes:
             calibrated, fit, seconds = _fitted(settings, found, loaders, say)
-        run = Run(settings, Reader(_estimator(calibrated), calibrated.scale, classes), found)
+        shared = _shared(calibrated)
+        reader = Reader(_estimator(calibrated), calibrated.scale, classes, shared)
+        run = Run(settings, reader, found)
         scores = _judged(calibrated, loaders["test"])
         test = _answered(run, parts["test"])
         numbers = {who: _numbers(split) for who, split in scores.items()}
@@ -85,7 +88,7 @@ def finetune(settings: Settings, out: str | Path, say: Say = lambda _: None) -> 
         facts = {**_facts(parts, found), "seconds": seconds, "notes": notes, "map": asdict(fit)}
         folder.write(run, _finite(facts), scratch)
         made = page.Judged(
-            settings, parts, scores, numbers, test, calibrated.scale, tuple(notes), facts
+            settings, parts, scores, numbers, test, calibrated.scale, shared, tuple(notes), facts
         )
         report.write(page.page(made), scratch)
     return Finetuned(target, target / "report.html", numbers, tuple(notes))
@@ -111,7 +114,7 @@ def _fitted(
     uq = _uncertain(settings, joint)
     ready = time.perf_counter()
     say(f"Refitted in {ready - done:.0f} s. Calibrating on the validation rows")
-    calibrated = calibrate(uq, loaders["validation"])
+    calibrated = _calibrated(uq, loaders["validation"], several=settings.task != LANGUAGE)
     end = time.perf_counter()
     seconds = {"fit": done - begin, "refits": ready - done, "calibration": end - ready}
     return calibrated, fit, seconds
@@ -124,6 +127,26 @@ def _uncertain(settings: Settings, joint: LogJoint) -> Sampled | Amortized:
     if settings.method == "amortized":
         return amortized(joint, solver=solver)
     return sampled(joint, settings.samples, solver, settings.seed)
+
+
+def _calibrated(uq: Sampled | Amortized, loader: Any, *, several: bool) -> Calibrated:
+    """By Eq. 20, or with one variance for all classes of a row where validation prefers that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)  # the best one's is given at the end
+        found = [
+            calibrate(uq, loader, predictive=Probit(Categorical(), shared))
+            for shared in ((False, True) if several else (False,))
+        ]
+    best = max(found, key=lambda calibrated: calibrated.log_likelihood)
+    if best.note:
+        warnings.warn(best.note, CalibrationWarning, stacklevel=2)
+    return best
+
+
+def _shared(calibrated: Calibrated) -> bool:
+    predictive = calibrated.predictive
+    assert isinstance(predictive, Probit)  # as `_calibrated` made it
+    return predictive.shared
 
 
 def _estimator(calibrated: Calibrated) -> Sampled | Amortized:
@@ -167,6 +190,7 @@ def _metrics(
             "log_likelihood": calibrated.log_likelihood,
             "log_likelihood_of_map": calibrated.curve.log_likelihood[0],  # at the scale 0
             "scale": calibrated.scale,
+            "shared": _shared(calibrated),
         },
         "rows": {name: len(part.rows) for name, part in parts.items()},
     }
