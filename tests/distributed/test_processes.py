@@ -148,7 +148,7 @@ def test_sharded_weights_choose_differences(two_sharded: Found) -> None:
         ("half", "ModelError: parameters of a sharded model must be gathered in float32"),
         ("forward mode", "ModelError: jvp must be CentralDifferences() for a sharded model"),
         ("nystrom", "ArgumentError: preconditioner=Nystrom needs whole parameters"),
-        ("stale", "StaleError: model must have the parameters it was fitted with"),
+        ("stale", "StaleError: model must have the parameters and buffers it was fitted with"),
     ],
 )
 def test_what_sharded_weights_cannot_do_is_refused(

@@ -166,7 +166,7 @@ def test_another_base_or_another_adapter_is_refused(tmp_path: Path) -> None:
         load_adapters(tmp_path / "uq", other)
     with torch.no_grad():
         next(p for p in model.parameters() if p.requires_grad).add_(0.1)
-    with pytest.raises(StaleError, match="parameters it was fitted with"):
+    with pytest.raises(StaleError, match="parameters and buffers it was fitted with"):
         load_adapters(tmp_path / "uq", model)
     with pytest.raises(StaleError):
         save_adapters(uq, tmp_path / "later")
